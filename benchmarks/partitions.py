@@ -213,11 +213,11 @@ def _keep_counts(level, highest):
     kept = []
 
     def make(**options):
-        found = coordinator.Coordinator(**{**options, "level": level, "highest": highest})
+        found = coordinator.PartitionsBackend(**{**options, "level": level, "highest": highest})
         kept.append(found.counts)
         return found
 
-    _partitioned.Coordinator = of_sites.Sums = make
+    _partitioned.PartitionsBackend = of_sites.PartitionsBackend = make
     return kept
 
 
@@ -254,10 +254,10 @@ def _in_memory(folder, model, level):
 
 @contextlib.contextmanager
 def _in_threads(folder, model, level):
-    from sksurvgpu.partitions.handles import in_memory
+    from sksurvgpu.partitions.handles import from_lists
 
     X, y = zip(*_cut(*_load(folder), N_PARTS), strict=True)
-    rows = in_memory({"X": X, "y": y})
+    rows = from_lists({"X": X, "y": y})
     yield partial(model.fit, rows["X"], rows["y"]), None
 
 

@@ -97,12 +97,12 @@ def _fit(path, disturb=None, checkpoint=None, start=None):
 def _watched(disturb):
     """Count the exchanges of both engines, and disturb them."""
     from sksurvgpu.partitions.dask_engine import DaskEngine
-    from sksurvgpu.partitions.threads import Threads
+    from sksurvgpu.partitions.threads import ThreadEngine
 
     if disturb is None:
         yield
         return
-    asks, count = {engine: engine.ask for engine in (DaskEngine, Threads)}, [0]
+    asks, count = {engine: engine.ask for engine in (DaskEngine, ThreadEngine)}, [0]
 
     def ask(self, messages):
         count[0] += 1
@@ -125,13 +125,13 @@ def _checkpointed(path):
     """Let fits write what they accept to a file."""
     from sksurvgpu.estimators import _partitioned
 
-    original = _partitioned.Coordinator
+    original = _partitioned.PartitionsBackend
     if path is not None:
-        _partitioned.Coordinator = partial(original, checkpoint=path)
+        _partitioned.PartitionsBackend = partial(original, checkpoint=path)
     try:
         yield
     finally:
-        _partitioned.Coordinator = original
+        _partitioned.PartitionsBackend = original
 
 
 def _pids(client):

@@ -213,7 +213,7 @@ class OwnFiles:
         _notice.end(folder, self._py_func.__name__)
 
 
-class _Cache(OwnFiles, FunctionCache):
+class _KernelCache(OwnFiles, FunctionCache):
     """Machine code for the CPU."""
 
 
@@ -258,7 +258,7 @@ PART = {**_OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _PartCompiler}
 
 def kernel(function):
     """Compile a function that Python calls; its machine code is kept on disk."""
-    return keep(njit(**_OPTIONS)(function), function, _Cache)
+    return keep(njit(**_OPTIONS)(function), function, _KernelCache)
 
 
 def keep(compiled, function, cache):

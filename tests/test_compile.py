@@ -178,7 +178,7 @@ def test_users_hear_that_nothing_is_kept(noticeable, monkeypatch):
     def refuse(function):
         raise RuntimeError("no locator available")
 
-    monkeypatch.setattr(_compile, "_Cache", refuse)
+    monkeypatch.setattr(_compile, "_KernelCache", refuse)
     assert kernel(double)(1.0) == 2.0
     (message,) = noticeable()
     assert "every process" in message and "NUMBA_CACHE_DIR" in message

@@ -21,14 +21,16 @@ from sksurvgpu import (
     write_partitions,
 )
 from sksurvgpu.backends.sums.messages import Arrange
-from sksurvgpu.partitions.handles import as_rows, is_far, open_engine
+from sksurvgpu.data.partitioned import in_partitions
+from sksurvgpu.partitions.dask import as_rows
+from sksurvgpu.partitions.handles import open_engine
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 
-from sksurvgpu.partitions.dask_engine import DaskEngine, Held  # noqa: E402
+from sksurvgpu.partitions.dask_engine import DaskEngine, WorkerPart  # noqa: E402
 
 
 class Sums:
@@ -157,7 +159,7 @@ class Listens:
 
 
 def test_a_partition_that_travels_knows_its_problem():
-    problem, held = Arrange("{}", {}, "digest"), Held(Listens, {})
+    problem, held = Arrange("{}", {}, "digest"), WorkerPart(Listens, {})
     held.answer(problem, stays=True)
     held.answer("first", stays=True)
     held = pickle.loads(pickle.dumps(held))
@@ -254,7 +256,7 @@ def test_outcomes_are_built_by_partition(frame, unknown):
         (matched(event, site), matched(frame.event, frame.site)),
     ]
     for lazy, expected in pairs:
-        assert is_far(lazy)
+        assert in_partitions(lazy)
         same_records(as_rows(lazy, "y"), expected)
     arrays = surv(event.to_dask_array(), time.to_dask_array())
     same_records(as_rows(arrays, "y"), pairs[0][1])
@@ -266,7 +268,7 @@ def test_outcomes_of_delayed_objects(frame):
     times = [dask.delayed(part.time.to_numpy()) for part in parts]
     same_records(as_rows(surv(events, times), "y"), surv(frame.event, frame.time))
     built = [dask.delayed(surv)(*pair) for pair in zip(events, times, strict=True)]
-    assert is_far(built)
+    assert in_partitions(built)
     same_records(as_rows(built, "y"), surv(frame.event, frame.time))
 
 

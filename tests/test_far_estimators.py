@@ -21,7 +21,7 @@ from sksurvgpu import (
     datasets,
     surv,
 )
-from sksurvgpu.partitions.handles import in_memory
+from sksurvgpu.partitions.handles import from_lists
 
 N, P = 300, 8
 RANDOM = np.random.default_rng(0)
@@ -106,7 +106,7 @@ CASES = {
 def split(part, **arguments):
     """Handles on rows by the number of their partition, and one more partition without rows."""
     rows = [np.flatnonzero(part == k) for k in range(part.max() + 2)]
-    return in_memory({name: [v[some] for some in rows] for name, v in arguments.items()})
+    return from_lists({name: [v[some] for some in rows] for name, v in arguments.items()})
 
 
 def case(name, *, least=0, **changes):
@@ -236,8 +236,8 @@ def test_fitted_models_travel_without_rows():
 def test_fits_of_files_know_nothing_of_dask():
     code = (
         "import sys, numpy as np, sksurvgpu\n"
-        "from sksurvgpu.partitions.handles import in_memory\n"
-        "h = in_memory({'X': [np.eye(4)[:, :2]] * 2, 'y': [[0.0, 1, 2, 3]] * 2})\n"
+        "from sksurvgpu.partitions.handles import from_lists\n"
+        "h = from_lists({'X': [np.eye(4)[:, :2]] * 2, 'y': [[0.0, 1, 2, 3]] * 2})\n"
         "sksurvgpu.LinearCCD().fit(h['X'], h['y']).predict(h['X'])\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('dask', 'distributed')])"
     )

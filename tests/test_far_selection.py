@@ -25,14 +25,14 @@ from sksurvgpu import (
     wald,
 )
 from sksurvgpu.backends.sums import part
-from sksurvgpu.backends.sums.coordinator import Coordinator
+from sksurvgpu.backends.sums.coordinator import PartitionsBackend
 from sksurvgpu.backends.sums.messages import Recipe
 from sksurvgpu.backends.sums.recipes import make_weight
 from sksurvgpu.data.simulate.draw import generator
 from sksurvgpu.estimators import _partitioned
-from sksurvgpu.estimators._reading import model_text, read_rows
+from sksurvgpu.estimators._partition import model_text, read_rows
 from sksurvgpu.estimators._report import fit_card
-from sksurvgpu.partitions.handles import in_memory
+from sksurvgpu.partitions.handles import from_lists
 
 GRID = {"cv": 3, "n_alphas": 4, "alpha_min_ratio": 0.1, "early_stopping": False, "tol": 1e-8}
 CV = {
@@ -195,7 +195,7 @@ def test_clusters_are_whole_in_partitions():
         list(covariances(some))
     one = arguments | {"cluster": np.zeros(len(month), int)}
     with pytest.raises(ValueError, match=r"one label \(0\) for all 300 rows"):
-        wald(model, **in_memory({name: [values] for name, values in one.items()}))
+        wald(model, **from_lists({name: [values] for name, values in one.items()}))
 
 
 def test_stability_selection_takes_partitions():
@@ -246,10 +246,10 @@ def batch_counts(monkeypatch):
     kept = []
 
     def make(**options):
-        kept.append(Coordinator(**options))
+        kept.append(PartitionsBackend(**options))
         return kept[-1]
 
-    monkeypatch.setattr(_partitioned, "Coordinator", make)
+    monkeypatch.setattr(_partitioned, "PartitionsBackend", make)
     return lambda: [coordinator.counts for coordinator in kept]
 
 

@@ -31,7 +31,7 @@ from sksurvgpu import (
 from sksurvgpu.backends.sums import messages as m
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.survival import Outcome
-from sksurvgpu.estimators._reading import model_text
+from sksurvgpu.estimators._partition import model_text
 from sksurvgpu.federated import Coordinator, RefusedError, Rules, Site, wire
 from sksurvgpu.federated import grid as grids
 from sksurvgpu.federated.__main__ import main

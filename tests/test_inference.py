@@ -39,7 +39,7 @@ from sksurvgpu.information import rows as information_rows
 from sksurvgpu.information.inverse import invert
 from sksurvgpu.information.rows import FittedRows
 from sksurvgpu.information.views import view_of
-from sksurvgpu.partitions.handles import in_memory
+from sksurvgpu.partitions.handles import from_lists
 
 P = X.shape[1]
 
@@ -574,7 +574,7 @@ def test_what_a_comparison_of_columns_refuses(cox):
         likelihood_ratio_test(small, cox, strata=SUBJECT)
     with pytest.raises(ValueError, match="the target y is None"):
         likelihood_ratio_test(small, cox, X=(X[:, :4], X))
-    far = in_memory({"X": [X], "y": [COX.y]})
+    far = from_lists({"X": [X], "y": [COX.y]})
     with pytest.raises(ValueError, match=r"compared in memory.* leave `X` out"):
         likelihood_ratio_test(small, cox, X=(far["X"], far["X"]), y=far["y"])
 

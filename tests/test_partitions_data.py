@@ -19,7 +19,7 @@ from sksurvgpu import (
 )
 from sksurvgpu.estimators.models.base import model_of
 from sksurvgpu.federated import grid as grids
-from sksurvgpu.partitions.handles import in_memory
+from sksurvgpu.partitions.handles import from_lists
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 3))
@@ -34,7 +34,7 @@ def halves(*kinds, values=None, **others):
     handles = {name: [value[rows] for rows in HALVES] for name, value in given.items()}
     for name, labels in (values or {}).items():
         handles[name] = [kind(labels[k]) for k, kind in zip(HALVES, kinds, strict=True)]
-    return in_memory(handles)
+    return from_lists(handles)
 
 
 @pytest.mark.parametrize("scale", [1e-15, 1e-9, 1e-6, 1e-3, 1e6, 1e12, 1e60])
@@ -83,7 +83,7 @@ def test_labels_of_two_kinds_are_refused():
     torn = [matched(y["case"][::2], y["stratum"][::2])]
     torn += [matched(y["case"][1::2], y["stratum"][1::2].astype(str))]
     with pytest.raises(TypeError, match=said):  # each set has a row in both
-        ConditionalLogisticCCD().fit(**in_memory({"X": [X[::2], X[1::2]], "y": torn}))
+        ConditionalLogisticCCD().fit(**from_lists({"X": [X[::2], X[1::2]], "y": torn}))
 
 
 def test_subjects_of_two_kinds_are_refused():
@@ -91,24 +91,24 @@ def test_subjects_of_two_kinds_are_refused():
     torn = [Y[k] for k in HALVES]
     torn = [surv(y["event"], y["time"], subject=subject[HALVES[0]]) for y in torn]
     torn[1] = surv(torn[1]["event"], torn[1]["time"], subject=subject[HALVES[0]].astype(str))
-    handles = in_memory({"X": [X[k] for k in HALVES], "y": torn})
+    handles = from_lists({"X": [X[k] for k in HALVES], "y": torn})
     with pytest.raises(TypeError, match="labels are text in partition 1"):
         CoxLassoCV(cv=2, n_alphas=2).fit(**handles)
     torn[1] = Y[HALVES[1]]  # rows without a subject are each their own
-    CoxLassoCV(cv=2, n_alphas=2).fit(**in_memory({"X": [X[k] for k in HALVES], "y": torn}))
+    CoxLassoCV(cv=2, n_alphas=2).fit(**from_lists({"X": [X[k] for k in HALVES], "y": torn}))
 
 
 def test_strata_of_some_partitions_only_are_refused():
     some = [surv(Y["event"][:30], Y["time"][:30], stratum=LABEL[:30]), Y[30:50], Y[50:]]
     parts = {"X": [X[:30], X[30:50], X[50:]], "y": some}
     with pytest.raises(ValueError, match="strata in partitions 0, and none in 1, 2; give"):
-        CoxLassoCCD().fit(**in_memory(parts))
+        CoxLassoCCD().fit(**from_lists(parts))
 
 
 def test_torn_sets_without_anything_to_compare_say_so():
     y = matched(np.arange(6) % 2 == 0, np.arange(6) // 2)
     rows = [slice(k, k + 1) for k in range(6)]
-    handles = in_memory({"X": [X[k] for k in rows], "y": [y[k] for k in rows]})
+    handles = from_lists({"X": [X[k] for k in rows], "y": [y[k] for k in rows]})
     with pytest.raises(ValueError, match=r"group 0 has rows in partitions 0 and 1, .*`group=`"):
         ConditionalLogisticCCD().fit(**handles)
 
@@ -131,7 +131,7 @@ def test_names_with_line_breaks_are_compared_one_by_one():
     names = ["a\nb", "c", "d"], ["a", "b\nc", "d"]
     frames = [pandas.DataFrame(X[k], columns=n) for k, n in zip(HALVES, names, strict=True)]
     with pytest.raises(ValueError, match="column 0 of partition 1"):
-        CoxLassoCCD().fit(**in_memory({"X": frames, "y": [Y[k] for k in HALVES]}))
+        CoxLassoCCD().fit(**from_lists({"X": frames, "y": [Y[k] for k in HALVES]}))
 
 
 def test_temporary_files_end_with_the_fit(tmp_path, monkeypatch):

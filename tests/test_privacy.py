@@ -9,7 +9,7 @@ import pytest
 
 from sksurvgpu import CoxLassoCCD, FineGrayCCD, LogisticCCD, competing_risks, surv
 from sksurvgpu.backends.sums import messages as m
-from sksurvgpu.estimators._reading import model_text
+from sksurvgpu.estimators._partition import model_text
 from sksurvgpu.federated import Coordinator, Rules, Site, wire
 from sksurvgpu.federated.files import Mailbox, only_one
 

@@ -21,7 +21,7 @@ from sksurvgpu import (
     matched,
     surv,
 )
-from sksurvgpu.estimators._reading import model_text, read_rows
+from sksurvgpu.estimators._partition import model_text, read_rows
 from sksurvgpu.estimators.models.base import model_of
 from sksurvgpu.estimators.models.linear import GaussianModel
 

@@ -28,8 +28,10 @@ from sksurvgpu.backends.cpu.tile_products import Products
 from sksurvgpu.data.design.columns import DENSE, INDICATOR, SPARSE, build_design
 from sksurvgpu.data.design.join import join_rows
 from sksurvgpu.data.design.tiles import tiles_of
-from sksurvgpu.partitions.handles import Load, Rows, as_rows, in_memory, is_far, open_engine
-from sksurvgpu.partitions.threads import Threads
+from sksurvgpu.data.partitioned import in_partitions
+from sksurvgpu.partitions.dask import as_rows
+from sksurvgpu.partitions.handles import Load, Rows, from_lists, open_engine
+from sksurvgpu.partitions.threads import ThreadEngine
 
 
 class Part:
@@ -58,7 +60,7 @@ class Part:
 
 def handles(lengths=(3, 2), **others):
     X = [np.ones((n, 2)) for n in lengths]
-    return in_memory({"X": X, "y": [np.arange(n) for n in lengths], **others})
+    return from_lists({"X": X, "y": [np.arange(n) for n in lengths], **others})
 
 
 def test_handle_has_the_shape_of_its_rows():
@@ -87,9 +89,9 @@ def test_handle_refuses_to_be_an_array():
 
 def test_far_arguments_are_known_without_imports():
     X = handles()["X"]
-    assert is_far(X) and not is_far(np.ones(2)) and as_rows(X) is X
+    assert in_partitions(X) and not in_partitions(np.ones(2)) and as_rows(X) is X
     collection = type("DataFrame", (), {"__module__": "dask.dataframe.core"})()
-    assert is_far(collection)
+    assert in_partitions(collection)
     with pytest.raises(TypeError, match="`sample_weight` is of type ndarray and in memory"):
         as_rows(np.ones(2), "sample_weight")
 
@@ -116,7 +118,7 @@ def test_load_gives_the_arguments_of_a_partition():
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_threads_answer_for_all_partitions(n_threads):
     parts = [Part(k) for k in range(20)]
-    engine = Threads(parts, n_threads, budget=35, sizes=[10] * 20)
+    engine = ThreadEngine(parts, n_threads, budget=35, sizes=[10] * 20)
     for _ in range(2):
         answers = dict(engine.ask({k: f"message {k}" for k in range(0, 20, 2)}))
         assert answers == {k: (k, f"message {k}") for k in range(0, 20, 2)}
@@ -129,7 +131,7 @@ def test_threads_answer_for_all_partitions(n_threads):
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_threads_go_on_after_errors_and_interrupts(n_threads):
     parts = [Part(k, fails=k == 4) for k in range(9)]
-    engine = Threads(parts, n_threads)
+    engine = ThreadEngine(parts, n_threads)
     with pytest.raises(ValueError, match=r"^partition 4: no such column\.$"):
         dict(engine.ask(dict.fromkeys(range(9), "fail")))
     asked = engine.ask(dict.fromkeys(range(9), "fine"))
@@ -154,7 +156,7 @@ def test_threads_wait_for_who_adds():
             with lock:
                 n_answered += 1
 
-    engine = Threads([Counting(k) for k in range(50)], 2)
+    engine = ThreadEngine([Counting(k) for k in range(50)], 2)
     asked = engine.ask(dict.fromkeys(range(50), "message"))
     next(asked)
     asked.close()

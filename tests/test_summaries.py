@@ -19,7 +19,7 @@ from sksurvgpu import (
     surv,
     wald,
 )
-from sksurvgpu.partitions.handles import in_memory
+from sksurvgpu.partitions.handles import from_lists
 
 
 @pytest.mark.parametrize("name", FACES)
@@ -155,7 +155,7 @@ def test_score_test_of_an_indicator_is_the_log_rank_test():
 def test_rows_in_partitions_have_the_same_tests(name, robust):
     face, parts = FACES[name], [slice(k, None, 3) for k in range(3)]
     here = face.make(alpha=0.0).fit(X, face.y)
-    handles = in_memory({"X": [X[part] for part in parts], "y": [face.y[part] for part in parts]})
+    handles = from_lists({"X": [X[part] for part in parts], "y": [face.y[part] for part in parts]})
     x, y = handles["X"], handles["y"]
     far = face.make(alpha=0.0).fit(x, y)
     assert far.null_log_likelihood_ == pytest.approx(here.null_log_likelihood_, rel=1e-10)

@@ -8,7 +8,7 @@ from engine import make_batch
 from models import MODELS, codes, draw_survival, fit, largest_gradient, objective, violation
 
 from sksurvgpu.backends import cpu
-from sksurvgpu.backends.sums.coordinator import Coordinator, read_checkpoint
+from sksurvgpu.backends.sums.coordinator import PartitionsBackend, read_checkpoint
 from sksurvgpu.backends.sums.messages import Arrange, Ask, Evaluate
 from sksurvgpu.backends.sums.opening import describe, open_problem
 from sksurvgpu.backends.sums.part import Part, PartRows
@@ -114,7 +114,7 @@ def open_parts(model, sample, n_parts, seed=0, cuts=(), maps=None, **engine):
 def fit_parts(model, sample, lam, n_parts, backend=None, **named):
     """Solution of a fit, its problem and its backend."""
     problem = open_parts(model, sample, n_parts, **named)
-    backend = Coordinator() if backend is None else backend
+    backend = PartitionsBackend() if backend is None else backend
     batch = replace(make_batch(sample, lam), weight=None, offset=None)
     return Fits(problem, batch, backend, Options(**TIGHT)).solve()[0][0], problem, backend
 
@@ -144,7 +144,7 @@ def check_optimum(model, sample, lam, solution):
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in OF_TIME])
 def test_fits_without_time_reach_the_optimum_of_all_rows(name, level):
     model, sample, lam = draw(name)
-    solution, _, _ = fit_parts(model, sample, lam, 4, Coordinator(level))
+    solution, _, _ = fit_parts(model, sample, lam, 4, PartitionsBackend(level))
     baseline = check_optimum(model, sample, lam, solution).baseline
     assert solution.baseline == (
         baseline if baseline is None else pytest.approx(baseline, rel=1e-8)
@@ -188,7 +188,7 @@ def draw_recipes(kind, model, sample, problem, n_parts):
 @pytest.mark.parametrize("name", ["logistic", "conditional_logistic", "cox, efron", "fine_gray"])
 def test_folds_and_replicates_are_fits_under_their_weights(name, kind):
     model, sample, lam = draw(name)
-    problem, backend = open_parts(model, sample, 4), Coordinator()
+    problem, backend = open_parts(model, sample, 4), PartitionsBackend()
     recipes, weight = draw_recipes(kind, model, sample, problem, 4)
     batch = make_batch(sample, lam)
     batch = replace(batch, lambdas=np.full((1, 3), lam), offset=np.tile(batch.offset, 3))
@@ -224,7 +224,7 @@ def large(seed=5, **changes):
 @pytest.mark.parametrize(("level", "most"), [("full", 32), ("sample", 60), ("diagonal", 95)])
 def test_levels_of_the_matrix_lead_to_one_optimum(level, most):
     model, sample, lam = large()
-    backend = Coordinator(level=level, highest=level)
+    backend = PartitionsBackend(level=level, highest=level)
     solution, problem, _ = fit_parts(model, sample, lam, 10, backend)
     check_optimum(model, sample, lam, solution)
     counts = backend.counts
@@ -260,14 +260,14 @@ def borrow(seed):
     model, sample, lam = large(seed)
     problem = open_parts(model, sample, 4)
     batch = replace(make_batch(sample, lam), weight=None, offset=None)
-    [leader], loan = Fits(problem, batch, Coordinator(), Options(**TIGHT)).solve_and_lend(3)
+    [leader], loan = Fits(problem, batch, PartitionsBackend(), Options(**TIGHT)).solve_and_lend(3)
     units = [description.rows for description in problem.descriptions]
     recipes = Recipes.of("exponential", range(3), 1, sample.n, units)
     alone = replace(batch, lambdas=np.full((1, 3), lam), weight=recipes, null=(leader.null,))
     alone = replace(alone, coef=leader.coef[:, None])
     counts = []
     for fits in (replace(alone, loan=loan), alone):
-        backend = Coordinator()
+        backend = PartitionsBackend()
         found = Fits(problem, fits, backend, Options(**TIGHT)).solve()
         assert all(solution.converged for [solution] in found)
         counts.append([backend.counts.exchanges, backend.counts.bytes_up])
@@ -285,7 +285,7 @@ def test_neither_order_of_arrival_nor_losses_change_a_bit():
     solution, _, backend = fit_parts(model, sample, lam, 6)
     shuffled, _, _ = fit_parts(model, sample, lam, 6, order=np.random.default_rng(1))
     np.testing.assert_array_equal(shuffled.coef, solution.coef)
-    lossy = Coordinator()
+    lossy = PartitionsBackend()
     lost, again, _ = fit_parts(model, sample, lam, 6, lossy, forgets=True)
     np.testing.assert_array_equal(lost.coef, solution.coef)
     assert lost.objectives == solution.objectives
@@ -302,10 +302,10 @@ def test_a_batch_takes_the_exchanges_of_its_slowest_fit():
     strengths = np.array([[8.0, 3.0, 1.0, 0.4]]) * lam
     alone = []
     for strength in strengths[0]:
-        backend = Coordinator()
+        backend = PartitionsBackend()
         one = replace(batch, lambdas=np.array([[strength]]))
         alone.append((Fits(problem, one, backend, Options(**TIGHT)).solve()[0][0], backend.counts))
-    backend = Coordinator()
+    backend = PartitionsBackend()
     fits = Fits(problem, replace(batch, lambdas=strengths), backend, Options(**TIGHT)).solve()
     for (solution,), (expected, _) in zip(fits, alone, strict=True):
         np.testing.assert_array_equal(solution.coef, expected.coef)
@@ -329,7 +329,7 @@ def test_pieces_of_time_and_columns_far_from_zero():
     np.testing.assert_allclose(problem.center, pooled.center, rtol=1e-14)
     [[expected]] = Fits(pooled, batch, cpu, Options(**TIGHT)).solve()
     far = replace(batch, offset=None)
-    [[solution]] = Fits(problem, far, Coordinator(), Options(**TIGHT)).solve()
+    [[solution]] = Fits(problem, far, PartitionsBackend(), Options(**TIGHT)).solve()
     np.testing.assert_allclose(solution.objective, expected.objective, rtol=1e-11)
     np.testing.assert_allclose(solution.coef, expected.coef, rtol=1e-5, atol=1e-7)
     baseline = problem.baseline_of(solution.baseline, solution.coef)
@@ -347,7 +347,7 @@ def test_predictors_of_any_range_are_summed_in_logarithms():
     problem = open_parts(model, sample, 4)
     far = replace(batch, weight=None, offset=None)
     for numbers, others in zip(
-        Coordinator().open_evaluator(problem, far).evaluate(coef), expected, strict=True
+        PartitionsBackend().open_evaluator(problem, far).evaluate(coef), expected, strict=True
     ):
         np.testing.assert_allclose(numbers, others, rtol=1e-11)
     requests = [r for m in problem.engine.messages for r in requests_of(m[0])]
@@ -361,7 +361,7 @@ def test_entries_in_one_part_cancel_exits_in_another():
     # exits and entries of the rows that weigh most lie after the first risk sets
     problem, far = open_parts(model, sample, 3), replace(make_batch(sample, 1.0), offset=None)
     coef = np.zeros((1, sample.X.shape[1]))
-    [loglik], [gradient] = Coordinator().open_evaluator(problem, far).evaluate(coef)
+    [loglik], [gradient] = PartitionsBackend().open_evaluator(problem, far).evaluate(coef)
     reference = model.reference_at(sample, coef[0])
     np.testing.assert_allclose(loglik, reference.loglik, rtol=1e-12)
     np.testing.assert_allclose(gradient, sample.X.T @ reference.u, rtol=1e-10)
@@ -371,7 +371,7 @@ def test_evaluators_find_log_likelihoods_and_gradients():
     model, sample, lam = draw("fine_gray")
     batch = replace(make_batch(sample, lam), lambdas=np.full((1, 3), lam), weight=None, offset=None)
     coefs = np.random.default_rng(0).normal(size=(3, sample.X.shape[1]))
-    evaluator = Coordinator().open_evaluator(open_parts(model, sample, 3), batch)
+    evaluator = PartitionsBackend().open_evaluator(open_parts(model, sample, 3), batch)
     logliks, gradients = evaluator.evaluate(coefs)
     for b, coef in enumerate(coefs):
         reference = model.reference_at(sample, coef)
@@ -384,7 +384,7 @@ def test_a_fit_that_was_stopped_goes_on_from_its_checkpoint(tmp_path):
         pass
 
     model, sample, lam = large()
-    path, backend = tmp_path / "fit.npz", Coordinator()
+    path, backend = tmp_path / "fit.npz", PartitionsBackend()
     whole, problem, _ = fit_parts(model, sample, lam, 3, backend)
     batch = replace(make_batch(sample, lam), weight=None, offset=None)
     answer, left = problem.engine.ask, iter(range(backend.counts.exchanges - 4))
@@ -396,11 +396,13 @@ def test_a_fit_that_was_stopped_goes_on_from_its_checkpoint(tmp_path):
 
     problem.engine.ask = ask
     with pytest.raises(StoppedError):
-        Fits(problem, batch, Coordinator(checkpoint=path), Options(**TIGHT)).solve()
+        Fits(problem, batch, PartitionsBackend(checkpoint=path), Options(**TIGHT)).solve()
     problem.engine.ask = answer
     coef = read_checkpoint(path)
     assert [file.name for file in tmp_path.iterdir()] == ["fit.npz"]
-    [[solution]] = Fits(problem, replace(batch, coef=coef), Coordinator(), Options(**TIGHT)).solve()
+    [[solution]] = Fits(
+        problem, replace(batch, coef=coef), PartitionsBackend(), Options(**TIGHT)
+    ).solve()
     np.testing.assert_allclose(solution.objective, whole.objective, rtol=1e-11)
     assert solution.n_iter < whole.n_iter
 
@@ -410,11 +412,11 @@ def test_what_partitions_cannot_serve_is_refused():
     problem = open_parts(model, sample, 2)
     batch = replace(make_batch(sample, lam), weight=None, offset=None)
     with pytest.raises(ValueError, match=r"exact.*majorized"):
-        Fits(problem, batch, Coordinator(), Options(algorithm="exact")).solve()
+        Fits(problem, batch, PartitionsBackend(), Options(algorithm="exact")).solve()
     with pytest.raises(ValueError, match="`offset` in partitions"):
-        Fits(problem, make_batch(sample, lam), Coordinator(), Options()).solve()
+        Fits(problem, make_batch(sample, lam), PartitionsBackend(), Options()).solve()
     with pytest.raises(ValueError, match="`level` is 'half'"):
-        Coordinator(level="half")
+        PartitionsBackend(level="half")
     for change in (problem.uncentred, problem.without_intercept, problem.with_own_intercept):
         with pytest.raises(ValueError, match="rows of X are in partitions"):
             change()

@@ -10,7 +10,7 @@ from test_sums_fits import cut, large, open_parts
 
 from sksurvgpu.backends import cpu
 from sksurvgpu.backends.contract import Operations, ask
-from sksurvgpu.backends.sums.coordinator import Coordinator
+from sksurvgpu.backends.sums.coordinator import PartitionsBackend
 from sksurvgpu.backends.sums.messages import Ask, Slopes
 
 P, N_PARTS = 6, 4
@@ -52,7 +52,10 @@ def test_models_are_those_of_all_rows(name):
     model = MODELS[name]
     sample = model.sample(3, p=P)
     coef = np.random.default_rng(1).normal(0, 0.3, P)
-    problems = (model.problem(sample), cpu), (open_parts(model, sample, N_PARTS), Coordinator())
+    problems = (
+        (model.problem(sample), cpu),
+        (open_parts(model, sample, N_PARTS), PartitionsBackend()),
+    )
     expected, found = (
         run(problem, sample, models_on_the_way(coef), backend) for problem, backend in problems
     )
@@ -77,7 +80,7 @@ def test_a_sample_is_centred_by_its_own_rows(name):
     sample = model.sample(3, p=P)
     coef = np.random.default_rng(1).normal(0, 0.3, P)
     problem = open_parts(model, sample, N_PARTS)
-    found, *_ = run(problem, sample, at(coef, FIRST, 1), Coordinator(sample=(1, 3)))
+    found, *_ = run(problem, sample, at(coef, FIRST, 1), PartitionsBackend(sample=(1, 3)))
     rows = np.concatenate(
         [cut(model, sample, N_PARTS, np.random.default_rng(0))[k] for k in (1, 3)]
     )
@@ -94,18 +97,18 @@ def test_samples_are_positive(name):
     sample.X[rows, 3] = 2.0
     coef = np.random.default_rng(1).normal(0, 0.3, P)
     problem, every = open_parts(model, sample, N_PARTS), np.arange(P)
-    found, *_ = run(problem, sample, at(coef, every, 1), Coordinator(sample=(2,)))
+    found, *_ = run(problem, sample, at(coef, every, 1), PartitionsBackend(sample=(2,)))
     assert np.linalg.eigvalsh(found)[0] > -1e-12 * np.trace(found)
     if model.problem(sample).ignores_shifts:
         assert not found[3].any() and not found[:, 3].any()
-    whole, curvature, matrix = run(problem, sample, at(coef, every, 10**6), Coordinator())
+    whole, curvature, matrix = run(problem, sample, at(coef, every, 10**6), PartitionsBackend())
     np.testing.assert_allclose(np.diagonal(matrix), curvature[:, 0], rtol=1e-12)
     np.testing.assert_allclose(whole, matrix, rtol=1e-8, atol=1e-8)
 
 
 def test_models_at_a_new_point_take_one_exchange():
     model, sample, _ = large()
-    problem, backend = open_parts(model, sample, 10), Coordinator()
+    problem, backend = open_parts(model, sample, 10), PartitionsBackend()
     p = sample.X.shape[1]
     every, coef = np.arange(p), np.full(p, 0.02)
     took = {}

@@ -23,8 +23,8 @@ from ..backends import to_host
 from ..data import options
 from ..data.design.columns import build_design
 from ..data.design.sums import column_names, sum_by_group
+from ..data.partitioned import require_in_memory
 from ..data.vectors import check_length
-from ..estimators._columns import require_here
 from ..estimators._prepared import count_threads
 from ..exceptions import TreatmentPredictedWarning
 from .adjustment import ARMS, ESTIMANDS, weights_after
@@ -222,7 +222,7 @@ def balance(
     options.choice(scale_of, "scale_of", ("before", "each"))
     options.choice(estimand, "estimand", ESTIMANDS)
     suspect = _check_threshold(suspect, "suspect")
-    design = build_design(to_host(require_here(X)))
+    design = build_design(to_host(require_in_memory(X)))
     treated = check_treatment(treatment)
     check_length(treated, "treatment", design.n_rows)
     weight, left_out = weights_after(treated, weights, strata, rows, estimand)

@@ -21,13 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._warnings import warn
 from ..backends import BACKENDS
+from ..data.partitioned import in_partitions
 from ..exceptions import NothingSelectedWarning
-from ..partitions.handles import is_far
 from ..penalties import BY_NAME, PenaltySpec
-from ._by_parts import predict_here
 from ._columns import check_columns
 from ._estimator import Estimator
 from ._log_likelihood import check_arguments, log_likelihood_of
+from ._partition import predict_to_memory
 from ._preparing import prepare
 from ._relaxed import check_share, require_refit
 from ._report import doubts_of, explain_empty, fit_card, table_of
@@ -134,8 +134,8 @@ class PenalizedModel(Estimator):
         return total / size if mean and size else total
 
     def _predict_linear(self, X) -> np.ndarray:
-        if is_far(X):
-            return predict_here(self, PenalizedModel._predict_linear, X)
+        if in_partitions(X):
+            return predict_to_memory(self, PenalizedModel._predict_linear, X)
         predictor = check_columns(self, X).dot(self.coef_)
         return predictor + self.intercept_ if hasattr(self, "intercept_") else predictor
 

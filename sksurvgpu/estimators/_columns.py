@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -10,15 +10,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backends import to_host
 from ..data.design.columns import Design, build_design
-from ..partitions.handles import is_far
+from ..data.partitioned import require_in_memory
 
 __all__ = [
     "Header",
     "check_columns",
     "read_columns",
     "read_header",
-    "refuse",
-    "require_here",
 ]
 
 
@@ -35,8 +33,8 @@ class Header(NamedTuple):
 
 
 def read_columns(X, may_be_empty=False) -> tuple[Design, Header]:
-    """Check X; its columns, and their header."""
-    X = to_host(require_here(X))
+    """Check X, which is in memory; its columns, and their header."""
+    X = to_host(X)
     design = build_design(X, may_be_empty=may_be_empty)
     return design, read_header(_header(X))
 
@@ -51,24 +49,10 @@ def read_header(table) -> Header:
 def check_columns(estimator, X) -> Design:
     """Check the columns of X against those of the fit."""
     check_is_fitted(estimator)
-    X = to_host(require_here(X))
+    X = to_host(require_in_memory(X))
     design = build_design(X)
     validate_data(estimator, _header(X), y="no_validation", reset=False, skip_check_array=True)
     return design
-
-
-def require_here(X):
-    """Refuse rows that are in partitions."""
-    if is_far(X):
-        refuse("this compares or returns rows")
-    return X
-
-
-def refuse(
-    what, instead="pass rows that are in the memory of one machine, or a sample of them"
-) -> NoReturn:
-    """Refuse what needs rows that are in partitions."""
-    raise ValueError(f"`X` is in partitions, and {what}; {instead}.")
 
 
 def _header(X):

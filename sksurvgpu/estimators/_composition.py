@@ -30,10 +30,9 @@ def around_means(route, given: Given):
     return route if given.prior_mean is None else Shifted(route, given.prior_mean)
 
 
-def read_by_column(estimator, design, source) -> Given:
+def read_by_column(estimator, n_columns, names, source) -> Given:
     """Check what an estimator says by column, and that its penalty goes with it."""
     _check_composition(estimator)
-    n_columns, names = design.n_columns, design.names
     mean = check_prior_mean(estimator.prior_mean, n_columns, names)
     return Given(
         source=source,

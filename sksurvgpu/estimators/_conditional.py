@@ -1,8 +1,8 @@
 """Models that compare rows within subjects or matched sets only."""
 
 from ._base import PenalizedModel
-from ._by_parts import by_parts
 from ._docs import documented
+from ._partition import by_partition
 
 __all__ = ["ConditionalModel"]
 
@@ -13,7 +13,7 @@ class ConditionalModel(PenalizedModel):
 
     __metadata_request__score = {"offset": True}  # noqa: RUF012
 
-    @by_parts()
+    @by_partition()
     def predict(self, X):
         """Linear predictor; only differences within a group have a meaning.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..data.checks import check_horizons
+from ..data.partitioned import in_partitions
 from ..nonparametric.kaplan_meier import check_probabilities
-from ..partitions.handles import is_far
 from ._base import PenalizedModel
-from ._by_parts import by_parts, predict_here
 from ._columns import check_columns
 from ._docs import documented
+from ._partition import by_partition, predict_to_memory
 from ._report import is_called_by
 from ._strata import check_strata_as_in_fit
 from .baseline import cumulative_hazard
@@ -59,8 +59,8 @@ class CurveModel(PenalizedModel):
 
     def _predictors(self, X) -> np.ndarray:
         """Linear predictor of every row in each piece of the time axis."""
-        if is_far(X):
-            return predict_here(self, CurveModel._predictors, X, _like_predictors)
+        if in_partitions(X):
+            return predict_to_memory(self, CurveModel._predictors, X, _like_predictors)
         design = check_columns(self, X)
         return fitted_of(self).terms.predictors(design, self.coef_)
 
@@ -87,7 +87,7 @@ class CurveModel(PenalizedModel):
         """
         return fitted_of(self).baseline.functions(cumulative_hazard)
 
-    @by_parts(like_curves)
+    @by_partition(like_curves)
     def predict_cumulative_hazard_function(self, X, strata=None, return_array=False):
         """Cumulative hazard until each time, for every row.
 
@@ -102,7 +102,7 @@ class CurveModel(PenalizedModel):
         """
         return self._curves(X, strata, return_array, cumulative_hazard)
 
-    @by_parts(like_risks)
+    @by_partition(like_risks)
     def predict_quantile(self, X, probabilities, *, strata=None):
         """Time by which the event (of interest) has happened with given probabilities.
 
@@ -130,7 +130,7 @@ class CurveModel(PenalizedModel):
         index = X.index if isinstance(X, DataFrame) else None
         return DataFrame(times, index=index, columns=Index(shares, name="probability"))
 
-    @by_parts()
+    @by_partition()
     def predict_median(self, X, *, strata=None):
         """Median time of the event of every row, such as its median survival.
 

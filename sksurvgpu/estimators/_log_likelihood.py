@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.partitioned import in_partitions
 from ..exceptions import NothingToCompareError
-from ..partitions.handles import is_far
 from ..solver.fits import Fits
 from ..solver.point import require_finite
 from ._columns import check_columns
@@ -40,7 +40,7 @@ def log_likelihood_of(model, X, y, fit_params) -> tuple[float, float]:
     """Sum over rows at the fitted coefficients, and the weight that its mean is over."""
     check_is_fitted(model)
     given = {"sample_weight": None, "offset": None, **fit_params}
-    evaluate_rows = _evaluate_far if is_far(X) else _evaluate_here
+    evaluate_rows = _evaluate_in_partitions if in_partitions(X) else _evaluate_in_memory
     try:
         [loglik], sizes = evaluate_rows(model, X, y, **given)
     except NothingToCompareError:
@@ -49,7 +49,7 @@ def log_likelihood_of(model, X, y, fit_params) -> tuple[float, float]:
     return float(loglik), sizes[0 if model_of(model).counts_rows else 1]
 
 
-def _evaluate_here(model, X, y, sample_weight, offset, **given):
+def _evaluate_in_memory(model, X, y, sample_weight, offset, **given):
     design = check_columns(model, X)
     assembled = assemble(model, design, y, sample_weight, offset, given)
     problem, batch = assembled.problem, assembled.batch
@@ -63,7 +63,7 @@ def _evaluate_here(model, X, y, sample_weight, offset, **given):
     return fits.log_likelihoods(model.coef_[:, None]), sizes_of_rows(assembled.outcome, batch)
 
 
-def _evaluate_far(model, X, y, sample_weight, offset, **given):
+def _evaluate_in_partitions(model, X, y, sample_weight, offset, **given):
     with closing(prepare(model, X, y, sample_weight, offset, **given)) as prepared:
         fit = SimpleNamespace(coef=model.coef_, baseline=getattr(model, "intercept_", 0.0))
         [found] = evaluate(prepared, [(0, fit)], prepared.batch.weight)

@@ -1,8 +1,8 @@
-"""Fits of rows in partitions: what `Prepared` is where the rows are elsewhere.
+"""Fits of rows in partitions, and the folds of these.
 
-The coordinator's backend has no row, and neither has anything here: outcomes, weights and offsets
-stay in the partitions, which read them by `_reading`. What all rows together must have is checked
-from what the partitions tell, and what needs rows is refused in one place, `refuse`.
+The backend of a fit has no row, and neither has anything here: outcomes, weights and offsets stay
+in the partitions, which read them by `_partition`. What all rows together must have is checked from
+what the partitions tell, and what needs rows is refused.
 """
 
 from __future__ import annotations
@@ -14,32 +14,42 @@ from zlib import crc32
 
 import numpy as np
 
-from ..backends.sums.coordinator import Coordinator
+from ..backends.sums.coordinator import PartitionsBackend
 from ..backends.sums.labels import check_kinds
 from ..backends.sums.opening import check_strata, describe, open_problem
 from ..backends.sums.recipes import Recipes
 from ..data.design.units import check_largest
-from ..partitions.handles import as_rows, open_engine
+from ..data.options import is_whole
+from ..data.partitioned import refuse_partitions
+from ..data.simulate.draw import generator
+from ..partitions.dask import as_rows
+from ..partitions.handles import open_engine
 from ..routes import PLAIN
 from ..solver.fits import Fits
-from ._columns import Header, refuse
+from ._columns import Header
 from ._composition import around_means, batch_of, penalty_of, read_by_column, route_of
+from ._partition import model_text, read_rows
 from ._prepared import HUGE, Prepared, count_threads, options_of, start_of
-from ._reading import model_text, read_rows
 from .fitted import Setting
 from .models.base import model_of
 
-__all__ = ["FarPrepared", "prepare_over", "prepare_parts"]
+__all__ = [
+    "PreparedInPartitions",
+    "SplitsInPartitions",
+    "deal_in_partitions",
+    "prepare_in_partitions",
+    "prepare_over",
+]
 
 
 @dataclass(frozen=True)
-class FarPrepared(Prepared):
+class PreparedInPartitions(Prepared):
     """Checked input of a fit whose rows are in partitions."""
 
     weighed: Any = None  # what is known of the sample weights of all rows
     units: tuple[int, ...] = ()  # of each partition, of which folds and draws keep each whole
 
-    is_far = True
+    in_partitions = True
 
     def close(self):
         """Let go of the partitions."""
@@ -55,7 +65,7 @@ class FarPrepared(Prepared):
 
     @property
     def weight(self):
-        return refuse("this needs the weight of every row")
+        return refuse_partitions("this needs the weight of every row")
 
     @property
     def fingerprint(self):
@@ -120,7 +130,7 @@ class FarPrepared(Prepared):
         for part, labels in enumerate(own):
             for label in labels.tolist():
                 if owner.setdefault(label, part) != part:
-                    refuse(
+                    refuse_partitions(
                         f"{whose} {label!r} has rows in partitions {owner[label]} and {part}, and "
                         f"{why}",
                         f"write the partitions with `group=`, or shuffle the rows by {whose}",
@@ -149,10 +159,10 @@ class FarPrepared(Prepared):
         return self.find_infinite(None)
 
     def find_undetermined(self, is_free, weight):
-        return refuse("whether columns determine a fit is found from rows")
+        return refuse_partitions("whether columns determine a fit is found from rows")
 
     def is_determined(self, is_free, weight):
-        return refuse("whether columns determine a fit is found from rows")
+        return refuse_partitions("whether columns determine a fit is found from rows")
 
     def doubts_of(self, solution):
         """Name coefficients that may be infinite.
@@ -177,7 +187,7 @@ class FarPrepared(Prepared):
         ]
 
 
-def prepare_parts(model, X, y, sample_weight, offset, given) -> FarPrepared:
+def prepare_in_partitions(model, X, y, sample_weight, offset, given) -> PreparedInPartitions:
     """Check what a fit of handles was given, and open the partitions."""
     arguments = {"X": X, "y": y, "sample_weight": sample_weight, "offset": offset, **given}
     rows = {name: as_rows(v, name) for name, v in arguments.items() if v is not None}
@@ -190,7 +200,7 @@ def prepare_parts(model, X, y, sample_weight, offset, given) -> FarPrepared:
     return prepare_over(model, engine, n_threads, where)
 
 
-def prepare_over(model, engine, n_threads, where, backend=None) -> FarPrepared:
+def prepare_over(model, engine, n_threads, where, backend=None) -> PreparedInPartitions:
     """Check what a fit of partitions was given, which an engine asks."""
     try:
         return _prepare(model, engine, n_threads, where, backend)
@@ -201,17 +211,18 @@ def prepare_over(model, engine, n_threads, where, backend=None) -> FarPrepared:
 
 def _prepare(model, engine, n_threads, where, backend):
     _check_parameters(model)
-    backend = Coordinator() if backend is None else backend
+    backend = PartitionsBackend() if backend is None else backend
     problem, of_setting = _open(model, engine)
-    given, penalty = read_by_column(model, problem.given, problem.source), penalty_of(model)
+    columns, penalty = problem.given, penalty_of(model)
+    given = read_by_column(model, columns.n_columns, columns.names, problem.source)
     batch = batch_of(model, given, coef=start_of(model, problem.n_columns))
-    header = Header(problem.given.n_columns, problem.given.names)
+    header = Header(columns.n_columns, columns.names)
     if penalty.route(given, PLAIN) is not PLAIN:
-        refuse(f"`penalty`={model.penalty!r} reads rows before it fits them")
+        refuse_partitions(f"`penalty`={model.penalty!r} reads rows before it fits them")
     [weighed] = backend.weigh(problem, [None])
     if not weighed.total > 0:
         raise ValueError("`sample_weight` is zero in every row; at least one must be positive.")
-    prepared = FarPrepared(
+    prepared = PreparedInPartitions(
         Fits(problem, batch, backend, options_of(model), n_threads),
         outcome=None,
         setting=Setting(header, backend=("partitions", where), **of_setting),
@@ -255,21 +266,78 @@ def _open(estimator, engine):
 def _check_parameters(model):
     """Refuse what there is not for rows in partitions, with what there is in its place."""
     if model.backend not in ("auto", "cpu"):
-        refuse(
+        refuse_partitions(
             f"backend={model.backend!r} needs all rows on one device",
             'partitions compute on CPUs: pass backend="auto"',
         )
     if model.precision != "float64":
-        refuse(f"precision={model.precision!r} is one of devices", 'pass precision="float64"')
+        refuse_partitions(
+            f"precision={model.precision!r} is one of devices", 'pass precision="float64"'
+        )
     if model.algorithm != "majorized":
-        refuse(
+        refuse_partitions(
             f"algorithm={model.algorithm!r} moves one coefficient at a time, an exchange with all "
             "partitions for each",
             'use algorithm="majorized", which has the same optimum',
         )
     if model.relax is not None:
-        refuse(
+        refuse_partitions(
             "`relax` needs to know whether the columns that are selected determine a fit, which is "
             "found from rows",
             "pass relax=None, and fit the selected columns with alpha=0",
         )
+
+
+# -- folds ----------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class SplitsInPartitions:
+    """Recipes of the weights of every split, with what is known of them."""
+
+    train: Recipes
+    test: Recipes
+    totals_: np.ndarray  # (n_splits,) weights of the fits
+    sizes: np.ndarray  # ... and of what is held out, by which scores are averaged
+    repeats: int
+    dealing: np.ndarray  # what the folds depend on
+
+    both = None  # the rows of either side are all rows
+
+    def __len__(self):
+        return len(self.train)
+
+    def part(self, some: slice) -> SplitsInPartitions:
+        """Some of the splits."""
+        train, test = self.train[:, some], self.test[:, some]
+        totals, sizes = self.totals_[some], self.sizes[some]
+        return SplitsInPartitions(train, test, totals, sizes, self.repeats, self.dealing)
+
+    def n_repeats(self):
+        """How often a row is held out."""
+        return float(self.repeats)
+
+    def totals(self):
+        """Sum of the weights of each fit."""
+        return self.totals_
+
+
+def deal_in_partitions(model, prepared) -> SplitsInPartitions:
+    """Folds of a cross-validation, each with its share of every partition's events."""
+    if not is_whole(model.cv):
+        refuse_partitions(
+            "splitters and row numbers need rows here", "pass a number of folds as `cv`"
+        )
+    prepared.check_subjects(model)
+    seed = int(generator(model.random_state).integers(2**63))
+    n_folds, n_repeats = int(model.cv), int(model.n_repeats)
+    recipes = [prepared.folds(kind, n_folds, n_repeats, seed) for kind in ("train", "test")]
+    train, test = (prepared.weigh(some) for some in recipes)
+    for b, known in enumerate(train):
+        if prepared.lacks(known):
+            raise ValueError(
+                f"split {b} of `cv` leaves nothing to fit; use fewer folds. Of its rows, none has "
+                "an event and a positive weight, or all that have are of one class."
+            )
+    sizes = [known.total if model_of(model).counts_rows else known.events for known in test]
+    totals = np.array([known.total for known in train])
+    dealing = np.array([n_folds, n_repeats, seed, *prepared.units])
+    return SplitsInPartitions(recipes[0], recipes[1], totals, np.array(sizes), n_repeats, dealing)

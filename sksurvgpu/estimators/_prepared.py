@@ -82,7 +82,7 @@ class Prepared:
     gamma: float | None = None  # share of the penalized fit, where fits are relaxed
     null: Null | None = None  # the null model, where the penalty needs it
 
-    is_far = False  # whether rows are in partitions, see `_partitioned`
+    in_partitions = False  # whether rows are, see `_partitioned`
     problem: ClassVar = property(attrgetter("fits.problem"))
     batch: ClassVar = property(attrgetter("fits.batch"))
     backend: ClassVar = property(attrgetter("fits.backend"))

@@ -8,14 +8,14 @@ from typing import Any
 
 from ..backends import choose, explain
 from ..data.design.units import check_magnitudes
-from ..partitions.handles import check_near, is_far
+from ..data.partitioned import check_in_memory, in_partitions
 from ..penalties import Given
 from ..routes import PLAIN
 from ..solver.fits import Fits
 from ..solver.problem import Batch, Problem
 from ._columns import read_columns
 from ._composition import around_means, batch_of, penalty_of, read_by_column, route_of
-from ._partitioned import prepare_parts
+from ._partitioned import prepare_in_partitions
 from ._prepared import Prepared, count_threads, options_of, start_of
 from .fitted import Setting
 from .models.base import model_of
@@ -42,9 +42,9 @@ def prepare(
     Rows that `may_lack` what a fit needs of them, such as an event, pass.
     """
     estimator._check_caller(y)
-    if is_far(X):
-        return prepare_parts(estimator, X, y, sample_weight, offset, given)
-    check_near(X, y=y, sample_weight=sample_weight, offset=offset, **given)
+    if in_partitions(X):
+        return prepare_in_partitions(estimator, X, y, sample_weight, offset, given)
+    check_in_memory(X, y=y, sample_weight=sample_weight, offset=offset, **given)
     n_threads = count_threads(estimator.n_jobs)
     open_backend(estimator, estimator.backend)  # what cannot run is an error before any work
     design, header = read_columns(X, may_lack)
@@ -78,7 +78,7 @@ def assemble(estimator, design, y, sample_weight, offset, given, may_lack=False)
         design, plan, outline.likelihood, terms.source, terms.piece_ptr, n_threads
     )
     of_setting = {"terms": terms} | model.keeps(plan, outcome, weight)
-    by_column = read_by_column(estimator, design, problem.source)
+    by_column = read_by_column(estimator, design.n_columns, design.names, problem.source)
     weight, offset = (None if rows is None else rows[:, None] for rows in (weight, offset))
     batch = batch_of(estimator, by_column, weight=weight, offset=offset)
     return Assembled(outcome, problem, batch, by_column, of_setting)

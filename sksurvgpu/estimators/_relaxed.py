@@ -174,7 +174,7 @@ def evaluate(prepared, pairs, weight):
 
     An intercept is that of the solution, and enters as an offset.
     """
-    if prepared.is_far and prepared.problem.has_intercept:
+    if prepared.in_partitions and prepared.problem.has_intercept:
         return prepared.evaluate_at(pairs, weight)
     shape = prepared.problem.given.n_rows, len(pairs)
     problem, given = prepared.problem, prepared.batch.offset

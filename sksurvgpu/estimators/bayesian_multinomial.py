@@ -15,6 +15,7 @@ from ..bayes.multinomial import MultinomialGibbs, MultinomialHmc, collapse_rows
 from ..data.checks import check_sample_weight
 from ..data.intervals import check_level
 from ..data.outcomes.categories import read_categories
+from ..data.partitioned import require_in_memory
 from ..data.vectors import check_length
 from ._bayes import OF_CHAINS, BayesianModel, matrix_of
 from ._columns import read_columns
@@ -145,7 +146,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
         -------
         <<self>>
         """
-        design, header = read_columns(X)
+        design, header = read_columns(require_in_memory(X))
         outcome = read_categories(y, design.n_rows).weighted(sample_weight)
         order = order_classes(outcome.labels, self.reference)
         labels = outcome.labels[order]

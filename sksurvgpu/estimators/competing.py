@@ -7,9 +7,9 @@ from sklearn.base import _fit_context
 from ..data.checks import check_sample_weight
 from ..data.outcomes.competing import lacks_event
 from ..metrics.pairs import as_concordance
-from ._by_parts import by_parts, here
 from ._curves import CurveModel, like_curves, like_risks
 from ._docs import documented
+from ._partition import by_partition, to_memory
 from .baseline import incidence
 from .fitted import fitted_of
 from .models.hazards import FineGrayModel
@@ -103,7 +103,7 @@ class FineGrayCCD(CurveModel):
         )
 
     # -- predicting ---------------------------------------------------------------------------
-    @by_parts()
+    @by_partition()
     def predict(self, X):
         """Linear predictor, the log subdistribution hazard ratio to a row of zeros.
 
@@ -118,7 +118,7 @@ class FineGrayCCD(CurveModel):
         """
         return self._predict_linear(X)
 
-    @by_parts(like_curves)
+    @by_partition(like_curves)
     def predict_cumulative_incidence_function(self, X, strata=None, return_array=False):
         """Probability that the event of interest has happened by each time, for every row.
 
@@ -133,7 +133,7 @@ class FineGrayCCD(CurveModel):
         """
         return self._curves(X, strata, return_array, incidence)
 
-    @by_parts(like_risks)
+    @by_partition(like_risks)
     def predict_risk(self, X, times, *, strata=None):
         """Probability that the event of interest has happened by each horizon, for every row.
 
@@ -188,7 +188,7 @@ class FineGrayCCD(CurveModel):
             Between 0 and 1, 0.5 for predictions that say nothing.
         """
         risk = self._predictors(X)
-        y, sample_weight, strata = here(y, sample_weight, strata)
+        y, sample_weight, strata = to_memory(y, sample_weight, strata)
         if lacks_event(y, self.event_of_interest):  # the reader would say that no fit is possible
             return as_concordance(0.0, 0.0)
         outcome = self._read_scored(y, len(risk), strata)

@@ -8,8 +8,8 @@ from sklearn.metrics import accuracy_score
 
 from ..likelihoods.logistic import expit
 from ._base import PenalizedModel
-from ._by_parts import by_parts, here
 from ._docs import documented
+from ._partition import by_partition, to_memory
 from .models.linear import LogisticModel
 
 __all__ = ["LogisticCCD"]
@@ -91,7 +91,7 @@ class LogisticCCD(ClassifierMixin, PenalizedModel):
         """
         return self._fit(X, y, sample_weight, offset)
 
-    @by_parts()
+    @by_partition()
     def decision_function(self, X):
         """Linear predictor, the log odds of the second class.
 
@@ -106,7 +106,7 @@ class LogisticCCD(ClassifierMixin, PenalizedModel):
         """
         return self._predict_linear(X)
 
-    @by_parts(_like_classes)
+    @by_partition(_like_classes)
     def predict_proba(self, X):
         """Probability of each class.
 
@@ -122,7 +122,7 @@ class LogisticCCD(ClassifierMixin, PenalizedModel):
         predictor = self.decision_function(X)
         return np.column_stack([expit(-predictor), expit(predictor)])
 
-    @by_parts(_like_classes)
+    @by_partition(_like_classes)
     def predict_log_proba(self, X):
         """Logarithm of the probability of each class, without cancellation.
 
@@ -138,7 +138,7 @@ class LogisticCCD(ClassifierMixin, PenalizedModel):
         predictor = self.decision_function(X)
         return -np.logaddexp(0.0, np.column_stack([predictor, -predictor]))
 
-    @by_parts(_like_labels)
+    @by_partition(_like_labels)
     def predict(self, X):
         """Likelier class.
 
@@ -170,6 +170,6 @@ class LogisticCCD(ClassifierMixin, PenalizedModel):
         accuracy : float
             Between 0 and 1.
         """
-        y, sample_weight = here(y, sample_weight)
+        y, sample_weight = to_memory(y, sample_weight)
         predicted = np.asarray(self.predict(X))
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))

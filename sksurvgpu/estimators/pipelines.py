@@ -19,7 +19,7 @@ from .._versioned import Versioned
 from .._warnings import warn
 from ..data.design.columns import Design, build_design
 from ..data.design.named import NamedColumns
-from ._columns import require_here
+from ..data.partitioned import require_in_memory
 from ._estimator import Estimator
 from .fitted import with_names
 
@@ -64,7 +64,7 @@ def open_pipeline(estimator, *tables) -> tuple:
     names = names_of(steps)
     if names is not None and not hasattr(model, "feature_names_in_"):
         model = with_names(model, names)
-    return model, *(named(steps.transform(require_here(X)), steps) for X in tables)
+    return model, *(named(steps.transform(require_in_memory(X)), steps) for X in tables)
 
 
 def learn_steps(steps, X, y, fit_params, rows=None) -> tuple[Any, Any]:
@@ -72,7 +72,7 @@ def learn_steps(steps, X, y, fit_params, rows=None) -> tuple[Any, Any]:
 
     They get those arguments of the fit that they request, with metadata routing.
     """
-    steps, given = clone(steps), {"X": require_here(X), "y": y}
+    steps, given = clone(steps), {"X": require_in_memory(X), "y": y}
     if get_config()["enable_metadata_routing"]:
         wanted = get_routing_for_object(steps).consumes("fit_transform", fit_params)
         given |= {name: fit_params[name] for name in wanted}

@@ -8,8 +8,8 @@ from sklearn.metrics import r2_score
 from ..data.checks import check_exposure, check_sample_weight
 from ..data.vectors import check_row_values
 from ._base import PenalizedModel
-from ._by_parts import by_parts, here
 from ._docs import documented
+from ._partition import by_partition, to_memory
 from .models.linear import GaussianModel, PoissonModel
 
 __all__ = ["LinearCCD", "PoissonCCD"]
@@ -88,7 +88,7 @@ class PoissonCCD(RegressorMixin, PenalizedModel):
         """
         return self._fit(X, y, sample_weight, offset, exposure=exposure)
 
-    @by_parts()
+    @by_partition()
     def predict(self, X, exposure=None):
         """Expected count.
 
@@ -128,7 +128,7 @@ class PoissonCCD(RegressorMixin, PenalizedModel):
             for predictions that are right and 0 for others.
         """
         predictor = self._predict_linear(X)
-        y, sample_weight, exposure = here(y, sample_weight, exposure)
+        y, sample_weight, exposure = to_memory(y, sample_weight, exposure)
         n_rows = len(predictor)
         value = check_row_values(y, "y", n_rows, minimum=0)
         weight, size = check_sample_weight(sample_weight, n_rows), check_exposure(exposure, n_rows)
@@ -209,7 +209,7 @@ class LinearCCD(RegressorMixin, PenalizedModel):
         """
         return self._fit(X, y, sample_weight, offset)
 
-    @by_parts()
+    @by_partition()
     def predict(self, X):
         """Expected value.
 
@@ -240,6 +240,6 @@ class LinearCCD(RegressorMixin, PenalizedModel):
         r2 : float
             At most 1, 0 for the mean of `y`.
         """
-        y, sample_weight = here(y, sample_weight)
+        y, sample_weight = to_memory(y, sample_weight)
         predicted = np.asarray(self.predict(X))
         return float(r2_score(y, predicted, sample_weight=sample_weight))

@@ -8,10 +8,10 @@ from ..data.checks import check_sample_weight
 from ..data.options import is_number, refuse
 from ..data.outcomes.competing import lacks_event
 from ..metrics.pairs import as_concordance
-from ._by_parts import by_parts, here
 from ._columns import check_columns
 from ._curves import CurveModel, like_curves, like_risks, refuse_scorer
 from ._docs import documented
+from ._partition import by_partition, to_memory
 from .baseline import cumulative_hazard, survival
 from .fitted import fitted_of
 from .models.hazards import CoxModel
@@ -97,7 +97,7 @@ class CoxLassoCCD(CurveModel):
         return self._fit(X, y, sample_weight, offset, strata=strata)
 
     # -- linear predictor ---------------------------------------------------------------------
-    @by_parts()
+    @by_partition()
     def predict(self, X, time=None):
         """Linear predictor, the log hazard ratio to a row of zeros; higher is riskier.
 
@@ -135,7 +135,7 @@ class CoxLassoCCD(CurveModel):
         """Survival at a linear predictor of 0: a step function, or one per stratum."""
         return fitted_of(self).baseline.functions(survival)
 
-    @by_parts(like_curves)
+    @by_partition(like_curves)
     def predict_survival_function(self, X, strata=None, return_array=False, *, start=None):
         """Probability of no event until each time, for every row.
 
@@ -150,7 +150,7 @@ class CoxLassoCCD(CurveModel):
         """
         return self._curves(X, strata, return_array, survival, start)
 
-    @by_parts(like_curves)
+    @by_partition(like_curves)
     def predict_cumulative_hazard_function(self, X, strata=None, return_array=False, *, start=None):
         """Cumulative hazard until each time, for every row.
 
@@ -165,7 +165,7 @@ class CoxLassoCCD(CurveModel):
         """
         return self._curves(X, strata, return_array, cumulative_hazard, start)
 
-    @by_parts(like_risks)
+    @by_partition(like_risks)
     def predict_risk(self, X, times, *, strata=None, start=None):
         """Probability that the event has happened by each horizon, for every row.
 
@@ -218,7 +218,7 @@ class CoxLassoCCD(CurveModel):
             Between 0 and 1, 0.5 for predictions that say nothing.
         """
         predictors = self._predictors(X)
-        y, sample_weight, strata = here(y, sample_weight, strata)
+        y, sample_weight, strata = to_memory(y, sample_weight, strata)
         if lacks_event(y):  # the reader would say that no fit is possible
             return as_concordance(0.0, 0.0)
         outcome = self._read_scored(y, len(predictors), strata)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backends.sums.labels import numbered, renumbered
 from ..data.design.columns import DENSE
-from ..estimators._reading import outline_of
+from ..estimators._partition import outline_of
 from ..patterns.risk_sets.plan import FEW_BINS, SMALL_DEATHS
 from .forms import LABELS, LARGEST, MOST, FormError, check_tables, require, size_of
 from .rules import NotReleasedError

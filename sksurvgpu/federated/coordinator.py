@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._warnings import warn
-from ..backends.sums.coordinator import Coordinator as Sums
+from ..backends.sums.coordinator import PartitionsBackend
 from ..backends.sums.matrix import LEVELS
 from ..backends.sums.messages import (
     Answers,
@@ -32,9 +32,9 @@ from ..backends.sums.messages import (
 )
 from ..data.options import choice
 from ..estimators._base import PenalizedModel
+from ..estimators._partition import model_text
 from ..estimators._partitioned import prepare_over
 from ..estimators._prepared import count_threads
-from ..estimators._reading import model_text
 from ..estimators._report import doubts_of
 from ..estimators.fitted import Fitted, adopt
 from .checks import Told, check_answer, check_sums
@@ -269,7 +269,9 @@ class Coordinator:
             raise ValueError("`grid` has NaN or infinity; pass finite times.")
         self._least = int(rows_per_time)
         sample = None if matrix_of is None else (self._names.index(matrix_of),)
-        self._sums = Sums(level=level, highest=level, sample=sample, checkpoint=checkpoint)
+        self._sums = PartitionsBackend(
+            level=level, highest=level, sample=sample, checkpoint=checkpoint
+        )
         self._outbox: Queue = Queue()
         self._inbox: Queue = Queue()
         self._thread: Thread | None = None

@@ -31,7 +31,7 @@ REMEDY = {
 }
 
 
-class _Cells(NamedTuple):
+class _ReleasedCells(NamedTuple):
     """Cells of one table: persons, each with rows, and cells of persons."""
 
     name: str
@@ -68,21 +68,21 @@ class _Cells(NamedTuple):
 def _tables_of(plan, counted, unit):
     """Cells of the tables of a pattern with time; all rows as one cell where there is none."""
     if not hasattr(plan, "exit_idx"):
-        return [_Cells.of("rows", np.zeros(len(counted), np.int64), counted, unit)]
+        return [_ReleasedCells.of("rows", np.zeros(len(counted), np.int64), counted, unit)]
     live, lanes = plan.is_at_risk & counted, getattr(plan, "lanes", None)
     tables = []
     if lanes is not None:
         live |= lanes.may_count & counted
         tables += [
-            _Cells.of("competing events", lanes.carry_idx, lanes.may_count & counted, unit),
-            _Cells.of("censored rows", lanes.entry_idx, lanes.censored & counted, unit),
-            _Cells.of("uncensored rows", lanes.entry_idx, ~lanes.censored & counted, unit),
+            _ReleasedCells.of("competing events", lanes.carry_idx, lanes.may_count & counted, unit),
+            _ReleasedCells.of("censored rows", lanes.entry_idx, lanes.censored & counted, unit),
+            _ReleasedCells.of("uncensored rows", lanes.entry_idx, ~lanes.censored & counted, unit),
         ]
     if plan.enter_idx is not None:
-        tables.append(_Cells.of("entries", plan.enter_idx, live, unit))
+        tables.append(_ReleasedCells.of("entries", plan.enter_idx, live, unit))
     return [
-        _Cells.of("exits", plan.exit_idx, live, unit),
-        _Cells.of("deaths", plan.exit_idx, (plan.event > 0) & counted, unit),
+        _ReleasedCells.of("exits", plan.exit_idx, live, unit),
+        _ReleasedCells.of("deaths", plan.exit_idx, (plan.event > 0) & counted, unit),
         *tables,
     ]
 

@@ -12,7 +12,7 @@ from hashlib import blake2b, sha256
 
 import numpy as np
 
-from ..estimators._reading import read_rows
+from ..estimators._partition import read_rows
 from .asked import MOST_CELLS, MOST_STRATA, check_times
 from .grid import (
     Times,

@@ -13,13 +13,12 @@ import numpy as np
 
 from .._warnings import warn
 from ..data.options import quoted
+from ..data.partitioned import in_partitions, refuse_partitions
 from ..data.vectors import check_labels, encode
-from ..estimators._columns import refuse
 from ..estimators.fitted import fitted_of
 from ..estimators.models.base import model_of
 from ..information.inverse import Inverse, invert
 from ..information.views import View
-from ..partitions.handles import is_far
 from ..patterns.subsets.information import SubsetView
 
 __all__ = [
@@ -152,8 +151,10 @@ def require_intercept(estimator, X) -> None:
             f"`intercept` is True, but `estimator`, a {type(estimator).__name__}, was fitted "
             "without one; pass intercept=False."
         )
-    if is_far(X):
-        refuse("the error of the intercept is computed from rows", "pass intercept=False")
+    if in_partitions(X):
+        refuse_partitions(
+            "the error of the intercept is computed from rows", "pass intercept=False"
+        )
 
 
 def check_whole_clusters(prepared, estimator):

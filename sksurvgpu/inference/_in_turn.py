@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from ..estimators._columns import refuse
+from ..data.partitioned import refuse_partitions
 from ..selection.cv import CrossValidated
 from ..selection.progress import Progress
 
@@ -24,8 +24,8 @@ def fit_in_turn(model, prepared, replicates, totals, journal, *, X, y, refits):
     NaN where no split of a replicate can be fitted, and of a column that it has not where there is
     no penalty. Coefficients of columns that only replicates have are in ``more``.
     """
-    if prepared.is_far:
-        refuse(
+    if prepared.in_partitions:
+        refuse_partitions(
             "the choice of a penalty in every replicate takes a cross-validation each",
             "pass `refit_model()` of a fitted estimator, whose replicates share its penalty",
         )

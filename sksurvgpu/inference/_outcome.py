@@ -17,6 +17,7 @@ from ..data.design.units import check_magnitudes, find_centers, moved
 from ..data.options import choice, is_whole
 from ..data.outcomes.classes import TwoClasses
 from ..data.outcomes.fields import pack
+from ..data.partitioned import require_in_memory
 from ..data.vectors import as_vector, check_labels, check_row_values, encode
 from ..estimators._columns import read_columns
 from ..estimators._preparing import devices_of
@@ -85,7 +86,7 @@ class Study:
         self.model, _, X = opened
         _check_model(self.model, intervals)
         self._intervals, self._level, self._given = intervals, level, given
-        self.X, _ = read_columns(X)
+        self.X, _ = read_columns(require_in_memory(X))
         check_magnitudes(self.X)
         _check_shared(given, self.X.n_rows)
         names = self.X.names

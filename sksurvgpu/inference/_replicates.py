@@ -15,9 +15,9 @@ import numpy as np
 from .._journal import check_folder
 from ..data.by_fit import ColumnsOnDemand, Marks
 from ..data.checks import check_sample_weight
+from ..data.partitioned import refuse_partitions
 from ..data.simulate.draw import generator
 from ..data.vectors import check_labels
-from ..estimators._columns import refuse
 from ..estimators.models.base import model_of
 
 __all__ = ["check_seeded", "replicates_of"]
@@ -154,7 +154,7 @@ class Replicates:
 def replicates_of(model, prepared, sample_weight, groups, kind, random_state):
     """Replicates of rows, which are here or in partitions, with something to draw from."""
     seed = int(generator(random_state).integers(2**63))
-    if prepared.is_far:
+    if prepared.in_partitions:
         replicates = FarReplicates.of(model, prepared, groups, kind, seed)
     else:
         outcome = prepared.outcome
@@ -182,12 +182,12 @@ class FarReplicates:
     def of(cls, model, prepared, groups, kind, seed) -> FarReplicates:
         """Replicates of what is drawn whole where it is."""
         if groups is not None:
-            refuse(
+            refuse_partitions(
                 "`groups` are drawn whole",
                 "give them as `subject` of the outcome, or as partitions written with `group=`",
             )
         if getattr(model, "class_weight", None) == "balanced":
-            refuse(
+            refuse_partitions(
                 "class_weight='balanced' is found anew in every replicate",
                 "pass the weights of the classes as a dict",
             )

@@ -261,7 +261,7 @@ def _resample(fitted, refits, fit, prepared, replicates, n_replicates, level, fo
     is_there = ~np.isnan(values["converged"])
     converged = [full.converged, *values["converged"][is_there]]
     _warn(fitted, converged, len(totals), names[infinite])
-    draw = None if prepared.is_far else (replicates.kind, replicates.seed, replicates.unit)
+    draw = None if prepared.in_partitions else (replicates.kind, replicates.seed, replicates.unit)
     return BootstrapResult(
         full.coef,
         values["coef"],

@@ -10,8 +10,9 @@ from scipy.sparse import hstack
 
 from .._tables import Result
 from ..data.by_column import check_time_varying
+from ..data.partitioned import in_partitions, refuse_partitions
 from ..estimators._base import PenalizedModel
-from ..estimators._columns import check_columns, refuse
+from ..estimators._columns import check_columns
 from ..estimators._composition import penalty_of
 from ..estimators._preparing import prepare
 from ..estimators.fitted import fitted_of
@@ -19,7 +20,6 @@ from ..estimators.models.base import model_of
 from ..information.inverse import invert
 from ..information.rows import FittedRows
 from ..information.views import view_of
-from ..partitions.handles import is_far
 from ._rows import open_fit, open_rows, require_unpenalized
 
 __all__ = ["LikelihoodRatioResult", "likelihood_ratio_test"]
@@ -245,8 +245,10 @@ def _pairs_of(X):
 def _compare_columns(models, X, y, fit_params) -> int:
     """Difference in rank of two models, one of whose columns are sums of those of the other."""
     for model, columns in zip(models, X, strict=True):
-        if is_far(columns):
-            refuse("columns are compared in memory", "leave `X` out, and let names tell columns")
+        if in_partitions(columns):
+            refuse_partitions(
+                "columns are compared in memory", "leave `X` out, and let names tell columns"
+            )
         open_rows(model, columns, y, fit_params)  # the rows of both fits
     rows, n_full = _beside(models, X, y, fit_params)
     information, size = view_of(rows).information()

@@ -20,8 +20,8 @@ from ..bayes.shrinkage import ShrinkageSampler
 from ..data import options
 from ..data.by_column import check_by_column
 from ..data.intervals import check_level
+from ..data.partitioned import require_in_memory
 from ..estimators._bayes import SEEDS
-from ..estimators._columns import require_here
 from ..estimators._docs import documented
 from ..estimators._preparing import prepare
 from ..estimators.models.base import model_of
@@ -193,7 +193,7 @@ def posterior(
     (2,)
     """
     model, _, X = open_copy(estimator, X, y, "posterior", fit_params)
-    require_here(X)
+    require_in_memory(X)
     _require_density(model)
     level = check_level(level)
     seed = int(check_random_state(random_state).randint(SEEDS, dtype=np.uint64))

@@ -16,12 +16,12 @@ from .._warnings import warn
 from ..data import options
 from ..data.by_column import similar
 from ..data.intervals import check_level, with_ratios
+from ..data.partitioned import in_partitions
 from ..estimators._composition import penalty_of
 from ..estimators._docs import documented
 from ..estimators._preparing import prepare
 from ..estimators.models.base import model_of
 from ..exceptions import NothingToCompareError
-from ..partitions.handles import is_far
 from ..selection.grid import open_copy
 from ._profiler import FlatProfiler, Profiler, Wanted
 from ._rows import require_absent
@@ -293,7 +293,7 @@ def _prepare(model, X, y, fit_params, grid):
     try:
         return prepare(model, X, y, **fit_params), Profiler
     except ValueError as error:
-        if isinstance(grid, EvenGrid) or is_far(X) or not penalty_of(model).has_strength:
+        if isinstance(grid, EvenGrid) or in_partitions(X) or not penalty_of(model).has_strength:
             raise
         prepared = prepare(model, X, y, may_lack=True, **fit_params)
         if not isinstance(error, NothingToCompareError) and not _is_flat(prepared):
@@ -303,7 +303,7 @@ def _prepare(model, X, y, fit_params, grid):
 
 def _check_slopes(wanted, model, prepared, chosen):
     """Refuse slopes that need the information of rows elsewhere."""
-    if not wanted.with_slopes or wanted.with_penalty or not prepared.is_far:
+    if not wanted.with_slopes or wanted.with_penalty or not prepared.in_partitions:
         return
     others = (
         np.delete(prepared.batch.factor, chosen[0]) if len(chosen) == 1 else prepared.batch.factor

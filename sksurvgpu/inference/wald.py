@@ -12,12 +12,12 @@ import numpy as np
 from .._tables import MOST_OF_A_FIT, Result, counted, in_brief
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..data.options import flag
+from ..data.partitioned import in_partitions
 from ..estimators._preparing import prepare
 from ..estimators.fitted import fitted_of
 from ..estimators.models.base import model_of
 from ..information.inverse import Inverse, invert
 from ..information.views import view_of
-from ..partitions.handles import is_far
 from ..selection.criteria import basis_of, basis_of_rows
 from ._covariance import (
     add_intercept,
@@ -280,7 +280,7 @@ def wald(
     robust = bool(robust) or cluster is not None
     if intercept:
         require_intercept(estimator, X)
-    find = _find_far if is_far(X) else _find
+    find = _find_in_partitions if in_partitions(X) else _find_in_memory
     coef, *found = find(estimator, X, y, fit_params, (robust, cluster), intercept, tests)
     covariance, df, found = found
     names, fitted = fitted_of(estimator).names, estimator.coef_.copy()
@@ -300,7 +300,7 @@ def wald(
     )
 
 
-def _find(estimator, X, y, fit_params, robust, intercept, tests):
+def _find_in_memory(estimator, X, y, fit_params, robust, intercept, tests):
     """Coefficients, covariance, degrees of freedom, and tests and statistics or None."""
     rows = open_rows(estimator, X, y, fit_params)
     view, (robust, cluster) = view_of(rows), robust
@@ -328,7 +328,7 @@ def _find(estimator, X, y, fit_params, robust, intercept, tests):
     return coef, covariance, fit.df, (table, statistics)
 
 
-def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
+def _find_in_partitions(estimator, X, y, fit_params, robust, intercept, tests):
     """Covariance of a fit to partitions, which add up information and products of scores."""
     robust, cluster = robust
     given = fit_params if cluster is None else fit_params | {"cluster": cluster}

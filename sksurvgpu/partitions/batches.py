@@ -13,12 +13,12 @@ import scipy.sparse as sp
 
 from ..data.design.columns import Design, build_design
 from ..data.design.join import join_rows
-from ..data.outcomes.lazy import LazyOutcome, is_of_dask
+from ..data.partitioned import OutcomeInPartitions, is_of_dask
 from ..data.sources import open_source
 from ..data.vectors import as_vector, check_length, from_objects
 from .threads import blame
 
-__all__ = ["Batch", "Key", "fields_of", "read_batches", "split_table"]
+__all__ = ["Key", "RowBatch", "fields_of", "read_batches", "split_table"]
 
 Key = tuple[str, str]  # argument of fit, and field of a structured array, or ""
 ARGUMENTS = ("X", "y", "sample_weight", "offset")  # of a batch that is a tuple
@@ -26,7 +26,7 @@ KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "
 
 
 @dataclass(frozen=True)
-class Batch:
+class RowBatch:
     """Some rows: their columns of X, and whatever has an entry a row."""
 
     design: Design
@@ -36,7 +36,7 @@ class Batch:
         return self.design.n_rows
 
     @classmethod
-    def join(cls, parts: Sequence[tuple[Batch, int, int]]) -> Batch:
+    def join(cls, parts: Sequence[tuple[RowBatch, int, int]]) -> RowBatch:
         """Rows from `low` to before `high` of batches, one below the other."""
         design = join_rows([(batch.design, low, high) for batch, low, high in parts])
         fields = {
@@ -45,13 +45,13 @@ class Batch:
         }
         return cls(design, fields)
 
-    def reordered(self, order: np.ndarray) -> Batch:
+    def reordered(self, order: np.ndarray) -> RowBatch:
         """Rows of the batch in another order."""
         fields = {key: np.ascontiguousarray(values[order]) for key, values in self.fields.items()}
-        return Batch(self.design.reordered(order), fields)
+        return RowBatch(self.design.reordered(order), fields)
 
 
-def read_batches(batches, outcome, columns: Mapping[str, str], size: int) -> Iterator[Batch]:
+def read_batches(batches, outcome, columns: Mapping[str, str], size: int) -> Iterator[RowBatch]:
     """Read what `write_partitions` was given; batches without a row are left out."""
     expected = None
     for number, arguments in enumerate(_arguments(batches, outcome, columns, size)):
@@ -112,7 +112,7 @@ def _named(batch) -> Mapping[str, Any]:
 
 
 def _refuse_dask(value):
-    if is_of_dask(value) or isinstance(value, LazyOutcome):
+    if is_of_dask(value) or isinstance(value, OutcomeInPartitions):
         raise TypeError(
             "`batches` has collections of Dask, which estimators fit as they are; to write a frame "
             "to files, pass (part.compute() for part in frame.partitions) and `outcome`."
@@ -180,9 +180,9 @@ def _slicer(X) -> Callable[[slice], Any] | None:
 
 
 # -- what is stored ---------------------------------------------------------------------------
-def _read(X, arguments) -> Batch:
+def _read(X, arguments) -> RowBatch:
     design = build_design(X)
-    return Batch(design, fields_of(arguments, design.n_rows))
+    return RowBatch(design, fields_of(arguments, design.n_rows))
 
 
 def fields_of(arguments, n_rows) -> dict[Key, np.ndarray]:

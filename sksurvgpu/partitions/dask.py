@@ -1,4 +1,4 @@
-"""Rows in the collections of Dask: DataFrames, Series, arrays, and outcomes built of them.
+"""Handles of arguments; those of Dask: DataFrames, Series, arrays, and outcomes built of them.
 
 A partition of each is a delayed object.  With a `distributed.Client`, workers compute and keep
 them; without, threads of this process do.
@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 
 from ..backends.sums.messages import Engine
-from ..data.outcomes.lazy import LazyOutcome
+from ..data.partitioned import OutcomeInPartitions, in_partitions
 from .dask_engine import DaskEngine, active_client
 from .handles import Rows, check_split
 
-__all__ = ["DaskRows", "as_dask_rows"]
+__all__ = ["DaskRows", "as_rows"]
 
 
 @dataclass(frozen=True)
-class Split:
+class Divisions:
     """How a collection is split, of which two of one fit must not contradict each other."""
 
     divisions: tuple | None = None  # of the index of a DataFrame, where they are known
 
     def __eq__(self, other: object) -> bool:
-        known = isinstance(other, Split) and None not in (self.divisions, other.divisions)
-        return isinstance(other, Split) and (not known or self.divisions == other.divisions)
+        known = isinstance(other, Divisions) and None not in (self.divisions, other.divisions)
+        return isinstance(other, Divisions) and (not known or self.divisions == other.divisions)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -53,7 +53,7 @@ class DaskRows(Rows):
     def open(cls, arguments: Mapping[str, Any], read, n_threads: int = 1) -> Engine:
         """Engine on the workers of the active client, or else of threads."""
         from ..backends.sums.part import Part
-        from .threads import Threads
+        from .threads import ThreadEngine
 
         partitions = zip(*(rows.delayed for rows in arguments.values()), strict=True)
         loads = [dict(zip(arguments, each, strict=True)) for each in partitions]
@@ -61,7 +61,9 @@ class DaskRows(Rows):
         client = active_client()
         if client is not None:
             return DaskEngine(client, loads, make)
-        return Threads([make(partial(compute_here, load)) for load in loads], n_threads=n_threads)
+        return ThreadEngine(
+            [make(partial(compute_here, load)) for load in loads], n_threads=n_threads
+        )
 
     def map(self, function, like: np.ndarray | None = None, **others: Any) -> Any:
         """Array of Dask of what a function makes of the partitions, when it is computed.
@@ -99,9 +101,17 @@ def compute_here(values: Any) -> Any:
     return dask.compute(values, scheduler="synchronous")[0]
 
 
-def as_dask_rows(value: Any, name: str) -> DaskRows:
+def as_rows(value: Any, name: str = "X") -> Rows:
     """The handle of an argument; `name` is the argument's name in messages."""
-    if isinstance(value, LazyOutcome):
+    if isinstance(value, Rows):
+        return value
+    if not in_partitions(value):
+        raise TypeError(
+            f"`{name}` is of type {type(value).__name__} and in memory, where X is in partitions; "
+            "pass what is in the same partitions: another handle of the same open_partitions, or "
+            "columns of the same frame of Dask."
+        )
+    if isinstance(value, OutcomeInPartitions):
         return _of_outcome(value)
     if isinstance(value, (list, tuple)):
         return _of_delayed(value, name)
@@ -128,12 +138,12 @@ def _of_delayed(parts, name):
 
 def _rows(delayed, **known):
     loaders = tuple(partial(compute_here, part) for part in delayed)
-    source = known.pop("source", Split())
+    source = known.pop("source", Divisions())
     return DaskRows(source, loaders, delayed=tuple(delayed), **known)
 
 
 def _of_frame(frame):
-    known = {"source": Split(tuple(frame.divisions) if frame.known_divisions else None)}
+    known = {"source": Divisions(tuple(frame.divisions) if frame.known_divisions else None)}
     if frame.ndim == 2:
         columns = list(frame.columns)
         known["n_columns"] = len(columns)
@@ -173,7 +183,9 @@ def _in_scipy(block):
 def _of_outcome(outcome):
     from dask import delayed
 
-    columns = {name: as_dask_rows(value, name) for name, value in outcome.columns.items()}
+    columns: dict[str, Any] = {
+        name: as_rows(value, name) for name, value in outcome.columns.items()
+    }
     (first_name, first), *others = columns.items()
     for name, rows in others:
         check_split(name, rows, first_name, first)

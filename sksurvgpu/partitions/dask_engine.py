@@ -47,7 +47,7 @@ def active_client() -> Any:
     return client
 
 
-class Held:
+class WorkerPart:
     """A partition on a worker.
 
     It travels and is spilled as what it was made of and the problem that it was given: what it has
@@ -68,7 +68,7 @@ class Held:
         self.is_new = True  # nothing was asked of it since it came here
 
     def __reduce__(self):
-        return Held, (*self._made_of, self._problem)
+        return WorkerPart, (*self._made_of, self._problem)
 
     def __sizeof__(self) -> int:
         """Bytes, which a scheduler reads to leave tasks where the rows are."""
@@ -105,7 +105,7 @@ class Failed:
     error: Exception
 
 
-def _answer(parts: list[Held], letter: bytes) -> tuple[bool, list]:
+def _answer(parts: list[WorkerPart], letter: bytes) -> tuple[bool, list]:
     """Whether one of the partitions has just come to this worker, and their answers."""
     from distributed import get_worker
 
@@ -119,7 +119,7 @@ def _answer(parts: list[Held], letter: bytes) -> tuple[bool, list]:
     return is_new, answers
 
 
-def _move(part: Held) -> Held:
+def _move(part: WorkerPart) -> WorkerPart:
     """Copy of a partition on another worker; the old place is its origin, should it be lost."""
     return part
 
@@ -149,7 +149,7 @@ class DaskEngine:
     ):
         from dask import delayed
 
-        hold, sizes = delayed(Held, pure=False), sizes or [0.0] * len(loads)
+        hold, sizes = delayed(WorkerPart, pure=False), sizes or [0.0] * len(loads)
         self.n_parts = len(loads)
         self._client = client
         self._held = client.compute(list(map(hold, [make] * len(loads), loads, sizes)))

@@ -15,23 +15,13 @@ from typing import Any
 import numpy as np
 
 from ..backends.sums.messages import Engine
-from ..data.outcomes.lazy import LazyOutcome, is_of_dask
-from ..data.vectors import check_order
+from ..data.partitioned import InPartitions
 
-__all__ = [
-    "Load",
-    "Rows",
-    "as_rows",
-    "check_near",
-    "check_split",
-    "in_memory",
-    "is_far",
-    "open_engine",
-]
+__all__ = ["Load", "Rows", "check_split", "from_lists", "open_engine"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Rows:
+class Rows(InPartitions):
     """One argument of `fit`, or of a prediction, whose rows are in partitions.
 
     Handles are made by `open_partitions`, and by estimators of the collections of Dask. They can be
@@ -143,7 +133,7 @@ class Rows:
         """
         from ..backends.sums.part import Part
         from .dask_engine import DaskEngine, active_client
-        from .threads import Threads
+        from .threads import ThreadEngine
 
         first = next(iter(arguments.values()))
         loads = [
@@ -156,7 +146,7 @@ class Rows:
         client = None if isinstance(first.source, _Listed) else active_client()
         if client is not None:
             return DaskEngine(client, loads, make, sizes)
-        return Threads([make(load) for load in loads], n_threads, first.memory, sizes)
+        return ThreadEngine([make(load) for load in loads], n_threads, first.memory, sizes)
 
 
 class Results(Rows):
@@ -179,38 +169,6 @@ class Load:
 
     def __call__(self) -> dict[str, Any]:
         return {name: load() for name, load in self.loaders.items()}
-
-
-def is_far(value: Any) -> bool:
-    """Whether the rows of an argument are in partitions; nothing is imported to find out."""
-    return isinstance(value, (Rows, LazyOutcome)) or is_of_dask(value)
-
-
-def as_rows(value: Any, name: str = "X") -> Rows:
-    """The handle of an argument; `name` is the argument's name in messages."""
-    if isinstance(value, Rows):
-        return value
-    if isinstance(value, LazyOutcome) or is_of_dask(value):
-        from .dask import as_dask_rows
-
-        return as_dask_rows(value, name)
-    raise TypeError(
-        f"`{name}` is of type {type(value).__name__} and in memory, where X is in partitions; pass "
-        "what is in the same partitions: another handle of the same open_partitions, or columns of "
-        "the same frame of Dask."
-    )
-
-
-def check_near(X: Any, **others: Any) -> None:
-    """Check that no other argument is in partitions, or in another order, where X is in memory."""
-    check_order(X=X, **others)
-    for name, value in others.items():
-        if is_far(value):
-            raise TypeError(
-                f"`{name}` is in partitions, and `X` is of type {type(X).__name__} and in memory; "
-                "pass both in partitions, or both in memory. A step before that transforms X, a "
-                "scaler say, may have brought it here."
-            )
 
 
 def open_engine(arguments: Mapping[str, Rows], read, n_threads: int = 1) -> Engine:
@@ -257,7 +215,7 @@ def _check_lengths(name, rows, first_name, first):
             )
 
 
-# -- rows in memory ------------------------------------------------------------------------------
+# -- partitions that are lists -------------------------------------------------------------------
 class _Listed:
     """Partitions that somebody has in memory."""
 
@@ -265,7 +223,7 @@ class _Listed:
         return f"partitions in memory at {id(self):#x}"
 
 
-def in_memory(arguments: Mapping[str, Sequence[Any]]) -> dict[str, Rows]:
+def from_lists(arguments: Mapping[str, Sequence[Any]]) -> dict[str, Rows]:
     """Handles on lists of partitions in memory, for tests and small work.
 
     Parameters

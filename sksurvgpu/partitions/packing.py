@@ -15,7 +15,7 @@ import numpy as np
 
 from ..data.design.columns import Design
 from ..data.vectors import check_labels, encode
-from .batches import Batch, Key
+from .batches import Key, RowBatch
 
 __all__ = ["find_field", "gather", "pack"]
 
@@ -24,7 +24,7 @@ HASH_BITS = 64
 IN_MEMORY = 4  # partitions' rows that are sorted by group at once
 
 
-def pack(batches: Iterable[tuple[Batch, np.ndarray | None]], size: int) -> Iterator[Batch]:
+def pack(batches: Iterable[tuple[RowBatch, np.ndarray | None]], size: int) -> Iterator[RowBatch]:
     """Cut and join batches to partitions of at most `size` rows.
 
     With each comes where it may be cut: ascending positions up to its length, or None, anywhere.
@@ -40,15 +40,19 @@ def pack(batches: Iterable[tuple[Batch, np.ndarray | None]], size: int) -> Itera
                 parts.append((batch, low, high))
                 n_rows, low = n_rows + high - low, high
             if low < len(batch) or n_rows == size:
-                yield Batch.join(parts)
+                yield RowBatch.join(parts)
                 parts, n_rows = [], 0
     if parts:
-        yield Batch.join(parts)
+        yield RowBatch.join(parts)
 
 
 def gather(
-    batches: Iterable[Batch], key: Key, size: int, folder: Path, shift: int = HASH_BITS - FILES_BITS
-) -> Iterator[tuple[Batch, np.ndarray]]:
+    batches: Iterable[RowBatch],
+    key: Key,
+    size: int,
+    folder: Path,
+    shift: int = HASH_BITS - FILES_BITS,
+) -> Iterator[tuple[RowBatch, np.ndarray]]:
     """Bring the rows of each group together; yield batches, and where groups begin and end."""
     with TemporaryDirectory(dir=folder) as inside:
         files = [_Spill(Path(inside, str(k))) for k in range(1 << FILES_BITS)]
@@ -60,7 +64,7 @@ def gather(
             batch, hashes = batch.reordered(order), hashes[order]
             for k in np.flatnonzero(np.diff(edges)):
                 low, high = int(edges[k]), int(edges[k + 1])
-                files[k].write(Batch.join([(batch, low, high)]), hashes[low:high])
+                files[k].write(RowBatch.join([(batch, low, high)]), hashes[low:high])
         for spill in files:
             if spill.n_rows > IN_MEMORY * size and not spill.is_one:
                 yield from gather(spill.read(), key, size, folder, shift - FILES_BITS)
@@ -73,7 +77,7 @@ def _by_group(spill, key, size):
     name = key[1] or key[0]
     if spill.is_one and spill.n_rows > size:
         _refuse(name, next(spill.read()).fields[key][0], spill.n_rows, size)
-    batch = Batch.join([(batch, 0, len(batch)) for batch in spill.read()])
+    batch = RowBatch.join([(batch, 0, len(batch)) for batch in spill.read()])
     codes, labels = encode(check_labels(batch.fields[key], name))
     order, counts = np.argsort(codes, kind="stable"), np.bincount(codes)
     if counts.max() > size:
@@ -134,4 +138,4 @@ class _Spill:
                 columns = [np.load(file, allow_pickle=False) for _ in range(5)]
                 fields = {key: np.load(file, allow_pickle=False) for key in self._keys}
                 n_rows = len(next(iter(fields.values())))
-                yield Batch(Design(n_rows, *columns, self._names), fields)
+                yield RowBatch(Design(n_rows, *columns, self._names), fields)

@@ -20,7 +20,7 @@ from ..backends.cpu.memory import available
 from ..backends.sums.messages import Message
 from ..backends.sums.part import ROOM
 
-__all__ = ["Threads", "blame"]
+__all__ = ["ThreadEngine", "blame"]
 
 # Of the free memory: what a coordinator, other processes and the cache of files take besides.
 SHARE_OF_MEMORY = 0.5
@@ -42,7 +42,7 @@ class Answering(Protocol):
         """Let go of all, and keep what it needs in a file."""
 
 
-class Threads:
+class ThreadEngine:
     """An engine of threads.
 
     Parameters

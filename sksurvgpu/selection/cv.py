@@ -21,17 +21,17 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from .._journal import Journal, check_folder, describe_call
 from .._warnings import warn
+from ..data.partitioned import refuse_partitions
 from ..estimators._base import PenalizedModel
-from ..estimators._columns import refuse
 from ..estimators._composition import penalty_of, read_by_column, route_of
 from ..estimators._estimator import give_constructor
+from ..estimators._partitioned import deal_in_partitions
 from ..estimators._preparing import prepare
 from ..estimators._relaxed import require_refit
 from ..estimators._report import doubts_of
 from ..estimators.fitted import Fitted, adopt, fitted_of
 from ..estimators.models.base import Parameters, model_of
 from ..penalties.variances import alpha_of_variance, variance_of_alpha
-from ._partitioned import deal
 from .evaluation import Evaluation
 from .folds import split_rows
 from .grid import alpha_grid, check_alphas, check_ratios, find_alpha_max, require_strength
@@ -178,7 +178,8 @@ class CrossValidated(CallbackSupport):
         model = copy.copy(self)
         if self.l1_ratios is not None:
             model.l1_ratio, model.l1_ratios = ratio, None
-            given = read_by_column(model, prepared.problem.given, prepared.problem.source)
+            columns = prepared.problem.given
+            given = read_by_column(model, columns.n_columns, columns.names, prepared.problem.source)
             prepared = prepared.with_batch(penalty=penalty_of(model).family(given))
             prepared = replace(prepared, given=given, route=route_of(model, given), null=None)
             if prepared.batch.penalty.needs_null:
@@ -204,10 +205,12 @@ class CrossValidated(CallbackSupport):
         return model
 
     def _split(self, X, y, prepared):
-        if prepared.is_far:
+        if prepared.in_partitions:
             if self.scoring == "concordance":
-                refuse("concordance needs an order of all rows", "take another `scoring`")
-            return deal(self, prepared)
+                refuse_partitions(
+                    "concordance needs an order of all rows", "take another `scoring`"
+                )
+            return deal_in_partitions(self, prepared)
         splits = split_rows(
             self.cv, X, y, prepared, n_repeats=self.n_repeats, random_state=self.random_state
         )

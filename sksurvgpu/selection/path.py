@@ -14,13 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from .._tables import Result
 from .._warnings import warn
 from ..data.options import choice, flag
-from ..estimators._columns import refuse
+from ..data.partitioned import in_partitions, refuse_partitions
 from ..estimators._docs import documented
 from ..estimators._preparing import prepare
 from ..estimators._report import explain_failure
 from ..estimators.fitted import Fitted, adopt, fitted_of
 from ..estimators.pipelines import join_steps
-from ..partitions.handles import is_far
 from .criteria import CRITERIA, Basis, basis_of, criteria_of_path
 from .grid import alpha_grid, check_alphas, check_grid, find_alpha_max, open_copy, require_strength
 from .relax import blend_path, require_blend, with_refits
@@ -325,8 +324,10 @@ def fit_path(
     else:
         alphas = check_alphas(alphas)
     n_fits = int(n_alphas) if alphas is None else len(alphas)
-    if relax and is_far(X):
-        refuse("refits without a penalty are checked by comparing rows", "pass relax=False")
+    if relax and in_partitions(X):
+        refuse_partitions(
+            "refits without a penalty are checked by comparing rows", "pass relax=False"
+        )
     with closing(prepare(fitted, X, y, n_fits=n_fits, **fit_params)) as prepared:
         path = _fit(fitted, prepared, alphas, n_alphas, alpha_min_ratio, bool(relax))
         return replace(path, _steps=steps)

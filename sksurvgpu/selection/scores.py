@@ -57,7 +57,7 @@ def concordance(model, prepared, splits, solutions):
 
 def sizes_of(prepared, splits):
     """Weight of each split in the mean: its held-out events."""
-    if prepared.is_far:
+    if prepared.in_partitions:
         return splits.sizes
     n_events = splits.base * prepared.outcome.n_events
     return np.array([n_events[rows].sum() for rows in splits.tests])

@@ -19,8 +19,8 @@ from ..data.design.duplicates import LEAST_THRESHOLD, find_duplicates
 from ..data.design.sums import column_names, sum_by_group
 from ..data.options import number
 from ..data.outcomes.survival import read_outcome
+from ..data.partitioned import require_in_memory
 from ..data.vectors import as_vector, check_length, check_row_values, numbers_or_flags
-from ..estimators._columns import require_here
 from ..estimators._prepared import count_threads
 from ..information.log_rank import log_rank_columns
 from ..likelihoods.cox import Cox
@@ -167,7 +167,7 @@ def screen(X, y, *, strata=None, duplicates=0.99, n_jobs=None) -> ScreenResult:
     from pandas import DataFrame
 
     duplicates = _check_duplicates(duplicates)
-    design = build_design(to_host(require_here(X)))
+    design = build_design(to_host(require_in_memory(X)))
     n_threads = count_threads(n_jobs)
     names = column_names(design)
     if getattr(getattr(y, "dtype", None), "names", None):

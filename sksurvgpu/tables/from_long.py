@@ -12,7 +12,7 @@ import numpy as np
 
 from ..data.design.columns import build_design
 from ..data.vectors import check_labels, encode
-from ..partitions.batches import Batch, fields_of, split_table
+from ..partitions.batches import RowBatch, fields_of, split_table
 from ..partitions.handles import Rows
 from ..partitions.packing import find_field
 from ..partitions.write import MOST_ROWS, check_size, check_target, order_of, write_batches
@@ -222,7 +222,7 @@ class _Store:
             beside = {key: values[low:high] for key, values in self._beside.items()}
             if self._right:
                 design = design.with_columns(self._table.iloc[low:high])
-            yield Batch(design, beside), np.array([0, high - low])
+            yield RowBatch(design, beside), np.array([0, high - low])
 
 
 def _edges_of_groups(codes, size, name):

@@ -178,22 +178,20 @@ class LongLines:
                 is_chosen &= columns != ABSENT
             is_unused[is_chosen] = False
             seen = None if self._ignores_values[w] else values
-            parts.append(_chosen(is_chosen, rows, columns, seen, moments))
+            parts.append(Placed(*_chosen(is_chosen, rows, columns, seen, moments)))
         counts.outside += int(np.count_nonzero(is_outside))
         counts.unused += int(np.count_nonzero(is_unused & ~is_outside))
-        rows, columns, values, moments = zip(*parts, strict=True)
-        if any(of_window is not None for of_window in values):
+        values = None
+        if any(part.values is not None for part in parts):
             values = np.concatenate(
-                [
-                    np.ones(of_rows.size) if of_window is None else of_window
-                    for of_rows, of_window in zip(rows, values, strict=True)
-                ]
+                [np.ones(part.rows.size) if part.values is None else part.values for part in parts]
             )
-        else:
-            values = None
-        moments = np.concatenate(moments) if self.is_ordered else None
-        columns = np.concatenate(columns).astype(np.int32)
-        return Placed(np.concatenate(rows), columns, values, moments)
+        return Placed(
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.columns for part in parts]).astype(np.int32),
+            values,
+            np.concatenate([part.moments for part in parts]) if self.is_ordered else None,
+        )
 
 
 def _count_out(is_chosen):

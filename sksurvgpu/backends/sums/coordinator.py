@@ -18,7 +18,7 @@ from ...data.by_fit import of_fit
 from ...data.options import choice
 from ..contract import Operations, Request, ask
 from ..cpu.threads import one_blas_thread
-from .exchange import Counts, Link, Step
+from .exchange import ExchangeCounts, Link, Step
 from .matrix import LEVELS
 from .messages import Coef, Evaluate, around
 from .recipes import KnownPart, for_part
@@ -28,7 +28,7 @@ ROOM = 2.0**29
 
 
 @dataclass
-class Coordinator:
+class PartitionsBackend:
     """A backend.
 
     Parameters
@@ -53,7 +53,7 @@ class Coordinator:
     sample: tuple[int, ...] | None = None
     checkpoint: str | os.PathLike | None = None
     room: float = ROOM
-    counts: Counts = field(default_factory=Counts)
+    counts: ExchangeCounts = field(default_factory=ExchangeCounts)
 
     batched = True
 
@@ -100,7 +100,7 @@ class Coordinator:
         return results
 
     def weigh(self, problem, weights):
-        """What is known of vectors of weights, `joined.Weighed`; None are those that were given."""
+        """Sums over rows under vectors of weights, `joined.Weighed`; None are those given."""
         link = self._link(problem)
         link.open(weights, self.counts)
         known = [link.weighed_of(weight) for weight in weights]
@@ -141,13 +141,13 @@ class Coordinator:
 
     def open_evaluator(self, problem, batch):
         """Evaluations of fits: one exchange or two for all of them, and one for gradients."""
-        return Evaluator(self, problem, batch)
+        return PartitionsEvaluator(self, problem, batch)
 
     def _link(self, problem):
         return problem.kept.setdefault("link", Link(problem))
 
 
-class Evaluator:
+class PartitionsEvaluator:
     """Log-likelihoods and their gradients."""
 
     def __init__(self, coordinator, problem, batch):

@@ -1,4 +1,4 @@
-"""What a partition says of its rows before any fit: counts, columns, times."""
+"""Descriptions of the rows of a partition before any fit: counts, columns, times."""
 
 from __future__ import annotations
 

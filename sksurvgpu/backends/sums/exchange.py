@@ -17,8 +17,8 @@ SCALAR_BYTES = 8
 
 
 @dataclass
-class Counts:
-    """What fits have cost so far."""
+class ExchangeCounts:
+    """Costs of fits until now."""
 
     exchanges: int = 0
     passes: float = 0.0  # readings of X, where one reading serves all that is asked for at a time
@@ -58,10 +58,10 @@ class Link:
         return np.array([description.rows for description in self.problem.descriptions])
 
     def weighed_of(self, weight):
-        """What is known of weights."""
+        """Sums over rows under weights."""
         return self.weighed[key_of(weight)]
 
-    def open(self, weights: Iterable[Any], counts: Counts):
+    def open(self, weights: Iterable[Any], counts: ExchangeCounts):
         """Arrange the problem, and weigh rows by weights that are not known yet."""
         if not self.arranged:
             messages = {part: self.problem.arrange(part) for part in range(self.n_parts)}
@@ -84,7 +84,7 @@ class Link:
         """Forget what is known of weights that a batch alone has."""
         self.weighed = {key: known for key, known in self.weighed.items() if key is None}
 
-    def exchange(self, steps: Sequence[Step], counts: Counts):
+    def exchange(self, steps: Sequence[Step], counts: ExchangeCounts):
         """Ask for all steps at once."""
         concerned = {
             part: [step for step in steps if step.parts is None or part in step.parts]
@@ -139,7 +139,7 @@ class Link:
             )
         return answer
 
-    def _ask(self, messages: Mapping[int, Any], counts: Counts):
+    def _ask(self, messages: Mapping[int, Any], counts: ExchangeCounts):
         """Answers as they come; an error where one is missing."""
         counts.exchanges += 1
         counts.bytes_down += sum(map(count_bytes, messages.values()))
@@ -170,7 +170,7 @@ class Link:
 
 
 def key_of(weight):
-    """What tells weights apart; None stands for those that were given."""
+    """Key that tells weights apart; None stands for those that were given."""
     if weight is None:
         return None
     recipe = weight.recipe if isinstance(weight, Dealt) else weight

@@ -24,7 +24,7 @@ AMPLE = 4
 
 
 @dataclass(frozen=True)
-class Curvatures:
+class ColumnCurvatures:
     """Curvature of every column in the model, 0 where rounding has lost it, and without bins."""
 
     centred: np.ndarray
@@ -36,10 +36,12 @@ def find_curvatures(sums, inverse):
     """Curvatures from sums over rows; `inverse` is 1 / N of every bin, None: of the sums of h."""
     curvature, total = sums["curvature"], float(sums["total"].sum())
     if curvature.ndim == 2:  # partitions have taken the second term
-        return Curvatures(*np.ascontiguousarray(curvature.T), total)
+        return ColumnCurvatures(*np.ascontiguousarray(curvature.T), total)
     inverse = inverse_of(sums["total"]) if inverse is None else inverse
     centred = curvature - sums["loads"] ** 2 @ inverse
-    return Curvatures(np.where(centred > CONSTANT * curvature, centred, 0.0), curvature, total)
+    return ColumnCurvatures(
+        np.where(centred > CONSTANT * curvature, centred, 0.0), curvature, total
+    )
 
 
 def choose_sample(rows, n_rows):

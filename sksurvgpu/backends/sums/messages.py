@@ -1,4 +1,4 @@
-"""What travels between the coordinator of a fit and partitions of its rows.
+"""Messages between the coordinator of a fit and partitions of its rows.
 
 The coordinator holds no row.  A partition is a pure function of a message: it keeps nothing that it
 could not compute again, so that a lost one is simply asked once more, and the coordinator adds
@@ -96,7 +96,7 @@ class Recipe:
 class Describe:
     """Ask what a partition has."""
 
-    model: str  # JSON: how its rows are read, see `estimators._reading`
+    model: str  # JSON: how its rows are read, see `estimators._partition`
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ Message = Describe | Arrange | Ask
 # -- answers --------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Description:
-    """What a partition has.
+    """Rows of a partition, described.
 
     columns   (n_columns of X, 5): stored entries, their sum, and their sum of squares about their
               mean here; least and largest value, zeros that are not stored included (NaN where
@@ -193,7 +193,7 @@ class Description:
               times of its rows; lane_stratum, lane_group: pairs of numbers that occur.
               Of groups: labels of those that it has.
               Of all models: units, of which folds and draws keep each whole; events, groups,
-              classes, class_totals, of which all rows together need some (`_tell` of estimators).
+              classes, class_totals, of which all rows together need some (`tell` of models).
     """
 
     rows: int

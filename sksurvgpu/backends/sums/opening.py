@@ -80,7 +80,7 @@ def _join_columns(descriptions):
     names = descriptions[0].names
     return RemoteDesign(
         n_rows=sum(description.rows for description in descriptions),
-        names=None if names is None else list(names),
+        names=None if names is None else np.array(names, object),
         entries=count.astype(np.int64),
         mean=mean,
         square=square,

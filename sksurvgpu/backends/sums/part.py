@@ -74,7 +74,7 @@ class Part:
             self._plan, self._file = None, file
 
     def answer(self, message: Message) -> Any:
-        """What the partition says to a message."""
+        """Answer of the partition to a message."""
         if isinstance(message, Describe):
             return describe(self.rows_of(message.model))
         if isinstance(message, Arrange):

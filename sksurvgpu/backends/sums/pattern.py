@@ -107,7 +107,7 @@ class PatternInPart:
 
     @staticmethod
     def describe(rows: PartRows) -> Tables:
-        """What a coordinator must know of rows before it plans those of all partitions."""
+        """Tables of rows that a coordinator reads before it plans those of all partitions."""
         raise NotImplementedError
 
     @staticmethod
@@ -127,11 +127,11 @@ class PatternInPart:
 
     # -- what a pattern says ----------------------------------------------------------------------
     def weigh(self) -> Weights:
-        """What is known before any predictor."""
+        """Sums over rows that need no predictor."""
         raise NotImplementedError
 
     def evaluate(self, request: Evaluate) -> Evaluated:
-        """What the coordinator needs for a log-likelihood."""
+        """Part of the rows in a log-likelihood, as the coordinator joins it."""
         raise NotImplementedError
 
     def settle(self, eta: np.ndarray, request: Slopes) -> float:
@@ -146,7 +146,7 @@ class PatternInPart:
         raise NotImplementedError
 
     def sizes(self) -> np.ndarray:
-        """What the rounding errors of u are relative to."""
+        """Sizes that the rounding errors of u are relative to."""
         raise NotImplementedError
 
     def refer(self, h: np.ndarray) -> Centring:

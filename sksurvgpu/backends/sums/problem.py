@@ -11,8 +11,42 @@ import numpy as np
 from ...data.design.units import choose_centers
 from ...data.model_columns import ModelColumns
 from .messages import Arrange, Description, Engine, Tables
-from .plan import SumPlan
 from .recipes import KnownPart
+
+
+@dataclass(frozen=True)
+class SumPlan:
+    """The plan of the rows of all partitions together: their cells of time, and no row."""
+
+    n_base: int  # rows of X
+    n_strata: int = 1
+    n_pieces: int = 1
+    # of patterns with cells
+    cell_ptr: np.ndarray | None = None  # int64 (n_pieces * n_strata + 1,)
+    cell_time: np.ndarray | None = None
+    bins: Any = None  # `patterns.risk_sets.plan.BinPlan`
+    events: Any = None  # `patterns.risk_sets.joined.EventTimes`
+    # of patterns with lanes
+    lanes: Any = None  # `patterns.carried.plan.Lanes`
+    curves: Any = None  # `patterns.carried.joined.Curves`
+
+    @property
+    def n_cells(self):
+        return 0 if self.cell_ptr is None else int(self.cell_ptr[-1])
+
+    @property
+    def few(self):
+        """Whether a column can afford to keep one number for every bin."""
+        return self.bins is None or self.bins.few
+
+    @property
+    def n_bins(self):
+        return 1 if self.bins is None else self.bins.n_bins
+
+    @property
+    def one_lane_a_stratum(self):
+        """Whether rows of a stratum are carried along the same curve."""
+        return self.lanes is None or len(self.lanes.lane_cell) == self.n_strata
 
 
 @dataclass(frozen=True)
@@ -20,7 +54,7 @@ class RemoteDesign:
     """Columns of X, as far as they are known without their rows."""
 
     n_rows: int
-    names: list[str] | None
+    names: np.ndarray | None
     entries: np.ndarray  # int64 (n_columns,): stored ones
     mean: np.ndarray  # of these
     square: np.ndarray  # sum of their squared deviations from it
@@ -46,14 +80,14 @@ class RemoteDesign:
         return np.sqrt(np.where(square > 0.0, square, 1.0))
 
     def find_centers(self):
-        """What to take from each column, by the rule of `data.design.units.find_centers`."""
+        """Numbers to take from each column, by the rule of `data.design.units.find_centers`."""
         mean = np.where(self.entries == self.n_rows, self.mean, 0.0)
         return choose_centers(mean, self.square, self.n_rows)
 
 
 @dataclass(frozen=True)
 class RemoteProblem(ModelColumns):
-    """What the solver and estimators read of a `solver.problem.Problem`, and who has its rows.
+    """A `solver.problem.Problem` as the solver and estimators read it, and who has its rows.
 
     Partitions read the model from `model`: it cannot be changed here.
     """
@@ -82,7 +116,7 @@ class RemoteProblem(ModelColumns):
 
     @property
     def digest(self):
-        """What names the problem among others."""
+        """Name of the problem among others, a checksum."""
         if "digest" not in self.kept:
             code = sha256(self.model.encode())
             for name, table in sorted(self.tables.items()):

@@ -17,7 +17,7 @@ from .joined import JoinedEvaluation, information_of
 from .matrix import (
     BASES,
     LEVELS,
-    Curvatures,
+    ColumnCurvatures,
     choose_sample,
     find_curvatures,
     find_matrix,
@@ -28,7 +28,7 @@ from .recipes import for_part
 
 
 @dataclass
-class Point:
+class EvaluatedPoint:
     """An evaluation, and what has been asked for there since."""
 
     coef: np.ndarray
@@ -36,7 +36,7 @@ class Point:
     reach: float
     gradient: np.ndarray | None = None
     size: np.ndarray | None = None
-    curvatures: Curvatures | None = None
+    curvatures: ColumnCurvatures | None = None
 
     @property
     def loglik(self):
@@ -70,11 +70,11 @@ class Session:
         self.weighed = link.weighed_of(weight)
         # the first gradient of a fit is followed by the null model's measures
         self._riders = ("size", "curvature") if is_first else ()
-        self._here: Point | None = None  # the last evaluation
-        self._accepted: Point | None = None
-        self._trial: Point | None = None  # ... or what was accepted before
+        self._here: EvaluatedPoint | None = None  # the last evaluation
+        self._accepted: EvaluatedPoint | None = None
+        self._trial: EvaluatedPoint | None = None  # ... or what was accepted before
         self._aim, self._share = np.empty(0), 1.0  # of the trial
-        self._model: Point | None = None  # where the matrix was taken
+        self._model: EvaluatedPoint | None = None  # where the matrix was taken
         self.moves = 0  # that were accepted
 
     @property
@@ -86,7 +86,7 @@ class Session:
         return coef if self._known is None else coef + self._known
 
     def sparse(self, coef):
-        """What partitions are told of coefficients of the fit."""
+        """Coefficients of the fit as partitions are told them."""
         return Coef.of(self._whole(coef))
 
     # -- the predictor ----------------------------------------------------------------------------
@@ -156,7 +156,7 @@ class Session:
             found = totals.join()
             if found is None and totals.reach() > longest:
                 found = JoinedEvaluation(np.nan, lambda: None, lambda part: {})
-        point = Point(coef.copy(), found, totals.reach())
+        point = EvaluatedPoint(coef.copy(), found, totals.reach())
         if len(steps) > 1:
             point.gradient = sums.sums["gradient"]
         return point
@@ -247,10 +247,10 @@ class Session:
             sums = yield from self.ask_slopes(point, ("curvature", "gram"), columns)
             return {**sums, "loads": sums["loads"][columns]} if "loads" in sums else sums
         sums, totals, coef = SlopeSums(), SlopeSums(), self.sparse(point.coef)
-        given = coef, point.evaluation.fields
-        steps = [self.step_of_slopes(sums, *given, ("gram",), columns, parts)]
+        fields_of = point.evaluation.fields
+        steps = [self.step_of_slopes(sums, coef, fields_of, ("gram",), columns, parts)]
         if point.curvatures is None:
-            steps.append(self.step_of_slopes(totals, *given, ("curvature",)))
+            steps.append(self.step_of_slopes(totals, coef, fields_of, ("curvature",)))
         yield steps
         self._keep(point, totals.sums)
         return sums.sums

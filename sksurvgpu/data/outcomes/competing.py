@@ -12,6 +12,7 @@ from numbers import Integral
 import numpy as np
 
 from ..by_column import similar
+from ..partitioned import outcome_in_partitions
 from ..vectors import check_labels, check_whole, encode, numbers_or_flags
 from .fields import (
     CODES,
@@ -24,7 +25,6 @@ from .fields import (
     refuse_flags,
     status_of,
 )
-from .lazy import build_lazily
 from .survival import Outcome
 
 __all__ = ["competing_risks", "read_competing"]
@@ -69,9 +69,9 @@ def competing_risks(event, time, *, stratum=None, labels=None) -> np.ndarray:
     build = competing_risks
     if labels is not None:
         build = wraps(competing_risks)(partial(competing_risks, labels=labels))
-    lazy = build_lazily(build, event=event, time=time, stratum=stratum)
-    if lazy is not None:
-        return lazy
+    later = outcome_in_partitions(build, event=event, time=time, stratum=stratum)
+    if later is not None:
+        return later
     if labels is not None:
         event = _coded(event, labels)
     dtype = numbers_or_flags(event, "event").dtype

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...exceptions import NothingToCompareError
 from ..checks import check_exposure, check_positive
+from ..partitioned import outcome_in_partitions
 from ..vectors import (
     check_flags,
     check_labels,
@@ -23,7 +24,6 @@ from ..vectors import (
     from_objects,
 )
 from .fields import check_named, check_rows, choose_strata, flat_vector, how_to_build, pack
-from .lazy import build_lazily
 
 __all__ = [
     "GroupedOutcome",
@@ -103,9 +103,9 @@ def case_series(count, length, subject) -> np.ndarray:
     array([(0, 30. , 'ann'), (1, 12.5, 'ann'), (2,  8. , 'bob')],
           dtype=[('count', '<i8'), ('length', '<f8'), ('subject', '<U3')])
     """
-    lazy = build_lazily(case_series, count=count, length=length, subject=subject)
-    if lazy is not None:
-        return lazy
+    later = outcome_in_partitions(case_series, count=count, length=length, subject=subject)
+    if later is not None:
+        return later
     return pack(_case_series_fields(count, length, subject))
 
 
@@ -131,8 +131,8 @@ def matched(case, stratum) -> np.ndarray:
     array([( True, 7), (False, 7), (False, 8), ( True, 8)],
           dtype=[('case', '?'), ('stratum', '<i8')])
     """
-    if (lazy := build_lazily(matched, case=case, stratum=stratum)) is not None:
-        return lazy
+    if (later := outcome_in_partitions(matched, case=case, stratum=stratum)) is not None:
+        return later
     return pack(_matched_fields(case, stratum))
 
 

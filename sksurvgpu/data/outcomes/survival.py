@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._calls import called_as
+from ..partitioned import outcome_in_partitions
 from ..vectors import check_flags, encode
 from .fields import (
     EVENT_TIME,
@@ -21,7 +22,6 @@ from .fields import (
     read_survival,
     take_rows,
 )
-from .lazy import build_lazily
 
 __all__ = ["Outcome", "as_sksurv", "read_outcome", "surv"]
 
@@ -124,8 +124,8 @@ def surv(event, time, *, start=None, stratum=None, subject=None) -> np.ndarray:
           dtype=[('event', '?'), ('time', '<f8')])
     """
     columns = {"event": event, "time": time, "start": start, "stratum": stratum, "subject": subject}
-    if (lazy := build_lazily(surv, **columns)) is not None:
-        return lazy
+    if (later := outcome_in_partitions(surv, **columns)) is not None:
+        return later
     event = check_flags(event, "event", SWAPPED)
     items = checked_items(event, time, start, stratum, subject)
     if start is not None and subject is not None:

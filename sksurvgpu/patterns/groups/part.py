@@ -14,7 +14,7 @@ from ...backends.sums.joined import Joining
 from ...backends.sums.labels import check_groups, numbered
 from ...backends.sums.messages import Arranged, Evaluated, Weights
 from ...backends.sums.pattern import PatternInPart
-from ...backends.sums.plan import SumPlan
+from ...backends.sums.problem import SumPlan
 from ...data.vectors import inverse_of
 from .plan import plan_groups
 

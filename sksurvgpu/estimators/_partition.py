@@ -1,34 +1,46 @@
-"""How a part of the rows of a fit is read, wherever it lies.
+"""One partition of rows: how an estimator reads them for a fit, and predicts for them.
 
-The coordinator of a fit says it by a text, which goes with its messages; a partition makes the
-model of that text and reads its rows as the model would read all of them. What rows need as
-a whole, such as an event, a part may lack. What parts must agree on, such as
-the labels of two classes, they tell when they are asked for the first time, and are told afterwards
-as a part of the text.
+The coordinator of a fit says how by a text, which goes with its messages; a partition makes the
+model of that text and reads its rows as the model would read all of them. What rows need as a
+whole, such as an event, a partition may lack. What partitions must agree on, such as the labels of
+two classes, they tell when they are asked for the first time, and are told afterwards as a part of
+the text.  Predictions are made where the rows are, one partition at a time.
 """
 
 from __future__ import annotations
 
 import json
+from functools import partial, wraps
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import validate_parameter_constraints
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backends import to_host
 from ..backends.sums.pattern import PartRows
 from ..data.design.columns import build_design
+from ..data.partitioned import in_partitions
 from ..data.vectors import check_labels
+from ..partitions.dask import as_rows
 from .models.base import BaseModel, model_of
 
-__all__ = ["model_text", "outline_of", "read_rows"]
+__all__ = [
+    "by_partition",
+    "model_text",
+    "outline_of",
+    "predict_to_memory",
+    "read_rows",
+    "to_memory",
+]
 
 PACKAGE = __name__.partition(".")[0]
 
 
 def model_text(estimator, agreed=None) -> str:
-    """JSON of the model of an estimator, and of what parts of its rows agree on."""
+    """JSON of the model of an estimator, and of what partitions of its rows agree on."""
     model = model_of(estimator)
     names = model.parameters.keys() - set(model.agreed_apart)
     return json.dumps(
@@ -42,9 +54,9 @@ def model_text(estimator, agreed=None) -> str:
 
 
 def read_rows(text, arguments, trusted=False) -> PartRows:
-    """Rows of a part, whose `arguments` are those of `fit`, as a text says.
+    """Rows of a partition, whose `arguments` are those of `fit`, as a text says.
 
-    A text that comes from elsewhere is not `trusted`, and may name the models of this package only.
+    A text of another process is not `trusted`, and may name the models of this package only.
     """
     said = json.loads(text)
     model = _model_named(said, trusted)
@@ -84,7 +96,7 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
 
 
 def outline_of(said, n_columns, names):
-    """Outline of the model that a text from elsewhere names, without any row."""
+    """Outline of the model that a text names, which may be anybody's,, without any row."""
     for value in said["agreed"].values():
         _unpack(value)
     return _model_named(said, False).outline(n_columns, names)
@@ -127,3 +139,63 @@ def _unpack(value) -> Any:
     if isinstance(value, dict):
         return {key: _unpack(item) for key, item in value["pairs"]}
     return value
+
+
+# -- predictions ----------------------------------------------------------------------------------
+def _numbers(model, given):
+    return np.empty(0)
+
+
+def by_partition(like=_numbers):
+    """Let a method of X return what partitions make of their rows, where X is in partitions.
+
+    That is an array of Dask, or what `numpy.asarray` makes an array of. ``like(model, given)`` has
+    no row, and otherwise the shape and the dtype of the method's result.
+    """
+
+    def decorate(method):
+        @wraps(method)
+        def call(self, X, *args, **kwargs):
+            if not in_partitions(X):
+                return method(self, X, *args, **kwargs)
+            given = signature(method).bind(self, X, *args, **kwargs).arguments
+            given = {name: value for name, value in given.items() if name not in ("self", "X")}
+            check_is_fitted(self)
+            return _map(self, partial(_predict, self, method.__name__, like), X, given, like)
+
+        return call
+
+    return decorate
+
+
+def predict_to_memory(model, method, X, like=_numbers) -> np.ndarray:
+    """Predictions of an undecorated method for rows in partitions, all brought to memory."""
+    check_is_fitted(model)
+    return np.asarray(_map(model, partial(_call, method, model, like), X, {}, like))
+
+
+def to_memory(*values):
+    """Arguments of a score, those in partitions brought to memory."""
+    return tuple(
+        np.asarray(as_rows(value).map(np.asarray)) if in_partitions(value) else value
+        for value in values
+    )
+
+
+def _map(model, function, X, given, like):
+    rows = as_rows(X)
+    if rows.n_columns is not None:  # else partitions say so
+        validate_data(model, rows.header(), y="no_validation", reset=False, skip_check_array=True)
+    others = {name: as_rows(value, name) for name, value in given.items() if in_partitions(value)}
+    fixed = {name: value for name, value in given.items() if name not in others}
+    return rows.map(partial(function, **fixed), like=like(model, fixed), **others)
+
+
+def _predict(model, name, like, X, **given):
+    return _call(getattr(type(model), name), model, like, X, **given)
+
+
+def _call(method, model, like, X, **given):
+    """Predictions of a method for a partition; like them, without rows where it has none."""
+    n_rows, *_ = getattr(X, "shape", (1,))
+    return np.asarray(method(model, X, **given)) if n_rows else like(model, given)
