@@ -319,7 +319,7 @@ def test_names_and_parameters(session):
 def test_names_of_a_device_s_session():
     """Its methods take the fits, and each argument for all of them."""
     folder, methods = Path(cpu.__file__).parents[1] / "cuda", {}
-    for file, of_rows in (("predictor.py", "Rows"), ("session.py", "Session")):
+    for file, of_rows in (("predictor.py", "Predictors"), ("session.py", "Session")):
         body = ast.parse((folder / file).read_text(encoding="utf-8")).body
         (session,) = (node for node in body if getattr(node, "name", "") == of_rows)
         methods |= {n.name: n.args.args for n in session.body if isinstance(n, ast.FunctionDef)}

@@ -95,7 +95,8 @@ def find_centers(design, rounding=ROUNDING):
 
 def choose_centers(mean, square, n_rows, rounding=ROUNDING):
     """`find_centers` from means of columns, 0 of others, and sums of squares about these."""
-    relative = square / (np.where(mean == 0.0, 1.0, mean) ** 2 * max(n_rows, 1))
+    with np.errstate(over="ignore", invalid="ignore"):  # of values that are refused later
+        relative = square / (np.where(mean == 0.0, 1.0, mean) ** 2 * max(n_rows, 1))
     is_far = (mean != 0.0) & (relative > rounding**2) & (relative < NEAR_CONSTANT**2)
     return np.where(is_far, mean, 0.0)
 
