@@ -5,7 +5,7 @@ from .inference.bootstrap import BootstrapResult
 from .inference.calibration import CalibratedEffects
 from .inference.certificate import Certificate
 from .inference.combination import CombinedProfiles
-from .inference.curve_result import CurveIntervals
+from .inference.curve_intervals import CurveIntervals
 from .inference.debiased import DebiasedResult
 from .inference.joint import JointTest
 from .inference.likelihood_ratio import LikelihoodRatioResult

@@ -21,8 +21,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sksurvgpu import BayesianLasso, make_pipeline
 from sksurvgpu.data.design.columns import build_design
-from sksurvgpu.estimators import _predictive
-from sksurvgpu.estimators._predictive import mixture_quantile
+from sksurvgpu.estimators import _bayes
+from sksurvgpu.estimators._bayes import mixture_quantile
 
 # Most chains here are too short to be trusted, which is not what is tested.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -206,8 +206,8 @@ def test_a_constant_column_has_its_prior():
 
 
 def test_predictions_are_those_of_the_draws(monkeypatch):
-    monkeypatch.setattr(_predictive, "BLOCK", 700)  # several blocks of rows
-    monkeypatch.setattr(_predictive, "DRAWS_AT_ONCE", 30)
+    monkeypatch.setattr(_bayes, "BLOCK", 700)  # several blocks of rows
+    monkeypatch.setattr(_bayes, "DRAWS_AT_ONCE", 30)
     draws = fitted_once().posterior_.draws
     coef, sigma2 = draws["coef"].reshape(-1, P), draws["sigma2"].ravel()
     linear = X @ coef.T + draws["intercept"].ravel()

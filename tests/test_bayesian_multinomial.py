@@ -145,8 +145,8 @@ def test_predictions_are_averages_over_draws(reference, monkeypatch):
     columns = [0, 1, 2] if reference is None else [0, 2, 1]
     expected = probabilities(model, X)[:, :, columns]
     for block, at_once in ((2**22, 256), (500, 7)):
-        monkeypatch.setattr("sksurvgpu.estimators._predictive.BLOCK", block)
-        monkeypatch.setattr("sksurvgpu.estimators._predictive.DRAWS_AT_ONCE", at_once)
+        monkeypatch.setattr("sksurvgpu.estimators._bayes.BLOCK", block)
+        monkeypatch.setattr("sksurvgpu.estimators._bayes.DRAWS_AT_ONCE", at_once)
         found = model.predict_proba(X)
         np.testing.assert_allclose(found, expected.mean(axis=0), rtol=1e-12)
         lower, upper = np.moveaxis(model.predict_interval(X, level=0.8), -1, 0)

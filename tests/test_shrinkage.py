@@ -14,8 +14,7 @@ from scipy.special import expit
 
 from sksurvgpu.backends.cpu.sampling import Sampling
 from sksurvgpu.bayes.mixtures import DF, MEDIAN_T, MIXTURES, log_half_t
-from sksurvgpu.bayes.shrinkage import Reference, ShrinkagePrior, ShrinkageSampler
-from sksurvgpu.bayes.slices import draw_from_slices
+from sksurvgpu.bayes.shrinkage import Reference, ShrinkagePrior, ShrinkageSampler, draw_from_slices
 
 LARGEST_Z, LEAST_P_VALUE = 4.8, 1e-5
 N_CHAINS, MEDIAN = 2_500, 0.7

@@ -16,8 +16,8 @@ from sksurvgpu import (
     surv,
 )
 from sksurvgpu.data.simulate.draw import generator
-from sksurvgpu.inference._errors_of_selection import expected_errors, largest_tail
 from sksurvgpu.inference._replicates import DRAWS
+from sksurvgpu.inference.stability_result import expected_errors, largest_tail
 
 ALPHAS = [0.03, 0.005]
 

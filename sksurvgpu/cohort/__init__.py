@@ -8,7 +8,7 @@ from .cohort import Cohort
 from .follow_up import time_at_risk
 from .incidence import IncidenceRate, incidence_rate, minimal_detectable_effect
 from .matching import match
-from .observe import observe
+from .observation import observe
 from .risk_windows import RiskWindow
 from .scores import equipoise, preference_score, stratify, trim
 from .weighting import weigh

@@ -25,9 +25,10 @@ from ..data.partitioned import in_partitions
 from ..exceptions import NothingSelectedWarning
 from ..penalties import BY_NAME, PenaltySpec
 from ._columns import check_columns
+from ._docs import documented
 from ._estimator import Estimator
 from ._log_likelihood import check_arguments, log_likelihood_of
-from ._partition import predict_to_memory
+from ._partition import by_partition, predict_to_memory
 from ._preparing import prepare
 from ._relaxed import check_share, require_refit
 from ._report import doubts_of, explain_empty, fit_card, table_of
@@ -36,7 +37,7 @@ from .fitted import Fitted, adopt
 from .models.base import BaseModel, Parameters
 from .pipelines import keep_methods_of_plain_pipelines
 
-__all__ = ["PenalizedModel"]
+__all__ = ["ConditionalModel", "PenalizedModel"]
 
 keep_methods_of_plain_pipelines()
 
@@ -167,3 +168,25 @@ class PenalizedModel(Estimator):
         table_of_sklearn = attributes._html_repr
         attributes._html_repr = lambda: fit_card(self) + table_of_sklearn()
         return attributes
+
+
+@documented
+class ConditionalModel(PenalizedModel):
+    """Model that knows of rows their linear predictor, and the log-likelihood of sets of them."""
+
+    __metadata_request__score = {"offset": True}  # noqa: RUF012
+
+    @by_partition()
+    def predict(self, X):
+        """Linear predictor; only differences within a group have a meaning.
+
+        Parameters
+        ----------
+        <<X>>
+
+        Returns
+        -------
+        predictor : ndarray of shape (n_samples,)
+            X times the coefficients, without the offset of the fit; higher is riskier.
+        """
+        return self._predict_linear(X)

@@ -4,8 +4,7 @@ from numbers import Real
 
 import numpy as np
 
-from ..data.bounds import check_bounds
-from ..data.by_column import check_l1_ratio, check_penalty_factor, check_prior_mean
+from ..data.by_column import check_bounds, check_l1_ratio, check_penalty_factor, check_prior_mean
 from ..penalties import BY_NAME, Given, PenaltySpec
 from ..routes import IN_ROWS, Shifted
 from ..solver.problem import Batch

@@ -17,7 +17,7 @@ from ..data.intervals import check_level
 from ..data.outcomes.categories import read_categories
 from ..data.partitioned import require_in_memory
 from ..data.vectors import check_length
-from ._bayes import OF_CHAINS, BayesianModel, matrix_of
+from ._bayes import OF_CHAINS, BayesianModel, choose_draws, matrix_of
 from ._columns import read_columns
 from ._docs import documented
 from ._multinomial import (
@@ -29,7 +29,6 @@ from ._multinomial import (
     read_prior,
     with_intercept,
 )
-from ._predictive import choose_draws
 
 __all__ = ["BayesianMultinomialLogistic"]
 

@@ -16,11 +16,10 @@ from ..data.checks import check_sample_weight
 from ..data.intervals import check_level
 from ..data.outcomes.counts import read_numbers
 from ..data.partitioned import require_in_memory
-from ._bayes import OF_CHAINS, BayesianModel, matrix_of
+from ._bayes import OF_CHAINS, BayesianModel, choose_draws, matrix_of, mixture_quantile
 from ._columns import read_columns
 from ._docs import documented
 from ._noise import check_squares, resolve_noise
-from ._predictive import choose_draws, mixture_quantile
 
 __all__ = ["BayesianLasso"]
 

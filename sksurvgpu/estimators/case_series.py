@@ -2,7 +2,7 @@
 
 from sklearn.base import _fit_context
 
-from ._conditional import ConditionalModel
+from ._base import ConditionalModel
 from ._docs import documented
 from ._log_likelihood import log_likelihood_of
 from ._strata import check_strata_as_in_fit

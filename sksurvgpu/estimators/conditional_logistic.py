@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sklearn.base import _fit_context
 
-from ._conditional import ConditionalModel
+from ._base import ConditionalModel
 from ._docs import documented
 from ._log_likelihood import log_likelihood_of
 from .models.conditional import MatchedModel

@@ -1,7 +1,7 @@
 """Pipelines in place of estimators: their transformers, their final model, and what both can do.
 
 What describes a fit transforms rows by the steps that were fitted with the model; what fits the
-model to X anew fits steps that are not fitted; what draws rows has `inference._refits`.
+model to X anew fits steps that are not fitted; what draws rows has `inference._replicates`.
 """
 
 from typing import Any, NoReturn

@@ -2,25 +2,42 @@
 
 What is drawn are units (rows, subjects, matched sets or groups), so that results depend on neither
 threads nor order.
+
+Replicates of pipelines: transformers learn from the rows that were drawn, as often as they were.
+
+To the model weights say the same. A row that was not drawn has none, and the columns of one that
+was: transformers may not know its own, as where only it has some level of a factor.
+
+Replicates of a bootstrap that are fitted one after the other.
+
+They choose their penalties by cross-validation, or are those of a pipeline, with columns of their
+own. A replicate weights rows, so that all that is drawn of a row is in one fold.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csc_array
 
 from .._journal import check_folder
 from ..data.by_fit import ColumnsOnDemand, Marks
 from ..data.checks import check_sample_weight
+from ..data.design.columns import build_design
 from ..data.partitioned import refuse_partitions
 from ..data.simulate.draw import generator
 from ..data.vectors import check_labels
+from ..estimators._preparing import prepare
 from ..estimators.models.base import model_of
+from ..estimators.pipelines import learn_steps, named, split_pipeline
+from ..selection.cv import CrossValidated
+from ..selection.grid import copy_of
+from ..selection.progress import Progress
 
-__all__ = ["check_seeded", "replicates_of"]
+__all__ = ["PipelineRefits", "check_seeded", "fit_in_turn", "replicates_of"]
 
 
 def check_seeded(folder, random_state):
@@ -214,3 +231,116 @@ class FarReplicates:
             known = self.prepared.weigh(self.columns(some))
             totals[some] = [0.0 if self.prepared.lacks(k) else k.total for k in known]
         return totals
+
+
+@dataclass(frozen=True, eq=False)
+class PipelineRefits:
+    """Transformers that replicates fit anew, the columns of all rows, and the data."""
+
+    steps: Any
+    names: np.ndarray | None
+    n_columns: int
+    X: Any = None
+    y: Any = None
+    fit_params: Any = None
+
+    @classmethod
+    def open(cls, estimator, X, y, caller, fit_params, **options) -> tuple:
+        """As `copy_of`; those of a pipeline with transformers, or None; X as its model takes it."""
+        copied = copy_of(estimator, caller, fit_params, **options)
+        steps, _ = split_pipeline(estimator)
+        if steps is None:
+            return copied, None, X
+        design = build_design(learn_steps(steps, X, y, fit_params)[1])
+        return copied, cls(steps, design.names, design.n_columns, X, y, fit_params), design
+
+    def prepare(self, replicates, number):
+        """Fitted transformers, checked input of a fit, and its coefficients of missing columns."""
+        drawn = replicates.draw(number, np.int64)
+        rows = np.repeat(np.arange(len(drawn)), drawn)
+        steps, table = learn_steps(self.steps, self.X, self.y, self.fit_params, rows)
+        design, missing = self.align(table)
+        place = np.where(drawn > 0, np.searchsorted(rows, np.arange(len(drawn))), 0)
+        given = self.fit_params | {"sample_weight": replicates.given_weight(number)}
+        own = prepare(replicates.model, design[place], self.y, **given)
+        return steps, own, np.isin(own.problem.source, np.flatnonzero(missing))
+
+    def align(self, table):
+        """Columns of all rows, 0 where a table has not got them, then its own; which it lacks."""
+        design = build_design(table)
+        if self.names is None or design.names is None:
+            if design.n_columns != self.n_columns:
+                raise ValueError(
+                    f"transformers made {design.n_columns:,} columns of a replicate, and of all "
+                    f"rows {self.n_columns:,}; take some that say which (get_feature_names_out)."
+                )
+            return design, np.zeros(self.n_columns, bool)
+        names, missing = design.names.tolist(), ~np.isin(self.names, design.names)
+        if missing.any():
+            zeros = build_design(csc_array((design.n_rows, np.count_nonzero(missing))))
+            design = design.with_columns(zeros.with_names(self.names[missing]))
+        at = {name: j for j, name in enumerate(design.names)}
+        order = dict.fromkeys([*self.names, *names])
+        return design.select(np.array([at[name] for name in order])), missing
+
+    def reopen(self, replicates, number, X_new):
+        """Setting and problem of a replicate, and new rows as it has them."""
+        steps, own, _ = self.prepare(replicates, number)
+        return own.setting, own.problem, self.align(named(steps.transform(X_new), steps))[0]
+
+
+def fit_in_turn(model, prepared, replicates, totals, journal, *, X, y, refits):
+    """Solution of all rows; of replicates coefficients, whether they converged, what they chose.
+
+    NaN where no split of a replicate can be fitted, and of a column that it has not where there is
+    no penalty. Coefficients of columns that only replicates have are in ``more``.
+    """
+    if prepared.in_partitions:
+        refuse_partitions(
+            "the choice of a penalty in every replicate takes a cross-validation each",
+            "pass `refit_model()` of a fitted estimator, whose replicates share its penalty",
+        )
+    quiet = prepared.with_options(verbose=0)
+    progress, numbers = Progress(model), np.flatnonzero(totals).tolist()
+    full, of_all = _solve(model, X, y, quiet, progress)
+    n_coef = len(full.coef)
+
+    def fit(number):
+        if refits is None:
+            weight = replicates.weight(number)
+            own = quiet.with_batch(weight=weight[:, None])
+            is_missing = np.zeros(n_coef, bool)
+        else:
+            _, own, is_missing = refits.prepare(replicates, number)
+            fits = replace(own.fits, options=quiet.options, backend=quiet.backend)
+            own = replace(own, fits=fits)
+        try:
+            solution, chosen = _solve(model, X, y, own, progress)
+        except ValueError:  # no event in a split, or no score
+            coef, converged = np.full(len(is_missing), np.nan), np.nan
+            chosen = dict.fromkeys(of_all, np.nan)
+        else:
+            is_free = solution.lam * own.batch.factor == 0
+            coef = np.where(is_missing & is_free, np.nan, solution.coef)
+            converged = np.nan if np.isnan(coef).any() else solution.converged
+        found = {"coef": coef[:n_coef], "more": coef[n_coef:], "converged": converged}
+        return found | chosen
+
+    with progress.batch("bootstrap", len(numbers)) as done:
+        parts = {}
+        for number in numbers:
+            parts[number] = journal.keep(f"replicate-{number}", partial(fit, number))
+            done(number)
+    progress.end()
+    more = {number: part.pop("more") for number, part in parts.items()}
+    first, *_ = each = list(parts.values())
+    found = {name: np.stack([part[name] for part in each], axis=-1) for name in first}
+    return full, found | {"more": more}
+
+
+def _solve(model, X, y, prepared, progress):
+    """Solution, and the penalty that was chosen where the model chooses it."""
+    if isinstance(model, CrossValidated):
+        choice = model._choose(X, y, prepared, progress, None)
+        return choice.refit(), {"alpha": choice.point.alpha}
+    return prepared.solve([model.alpha])[0][0], {}

@@ -24,9 +24,7 @@ from ..estimators._preparing import prepare
 from ..estimators.models.base import model_of
 from ..selection.cv import CrossValidated
 from ..selection.progress import Progress
-from ._in_turn import fit_in_turn
-from ._refits import PipelineRefits
-from ._replicates import check_seeded, replicates_of
+from ._replicates import PipelineRefits, check_seeded, fit_in_turn, replicates_of
 
 __all__ = ["BootstrapResult", "bootstrap"]
 

@@ -19,8 +19,7 @@ from ..estimators._docs import documented
 from ..estimators._preparing import prepare
 from ..selection.grid import alpha_grid, check_alphas, check_grid, find_alpha_max, require_strength
 from ..selection.progress import Progress
-from ._refits import PipelineRefits
-from ._replicates import check_seeded, replicates_of
+from ._replicates import PipelineRefits, check_seeded, replicates_of
 from .stability_result import StabilityResult, check_options
 
 __all__ = ["stability_selection"]

@@ -1,8 +1,7 @@
 """Agreement of predicted risks with what was observed, in single numbers and in groups."""
 
 from .calibration import Calibration, calibration
-from .competing import concordance_competing
-from .harrell import concordance
+from .competing import concordance, concordance_competing
 from .scores import (
     auc,
     auc_competing,

@@ -4,9 +4,9 @@ import numpy as np
 
 from .._tables import counted
 from ..estimators.pipelines import split_pipeline
+from ._curves import count_on_top, refuse_zero, show_penalties
 from ._display import Display, wrong_type
 from ._labels import legend_in_corner
-from ._penalties import count_on_top, refuse_zero, show_penalties
 from ._ratios import show_ratios
 from ._style import GUIDE, colours_on, lay_out, opacity_on
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from .._tables import counted
+from ._curves import count_on_top, draw_curves, name_curves, refuse_zero, show_penalties
 from ._display import Display, wrong_type
-from ._penalties import count_on_top, draw_curves, name_curves, refuse_zero, show_penalties
 from ._ratios import show_ratios
 from ._style import DASHED_GUIDE, MUTED, count_of, lay_out
 

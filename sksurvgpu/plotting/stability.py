@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from ._curves import draw_curves, name_curves, refuse_zero, show_penalties
 from ._display import Display, wrong_type
 from ._labels import text_in_corner
-from ._penalties import draw_curves, name_curves, refuse_zero, show_penalties
 from ._ratios import show_ratios
 from ._style import BAND, DASHED_GUIDE, MUTED, count_of, lay_out
 

@@ -32,11 +32,10 @@ from ..estimators._report import doubts_of
 from ..estimators.fitted import Fitted, adopt, fitted_of
 from ..estimators.models.base import Parameters, model_of
 from ..penalties.variances import alpha_of_variance, variance_of_alpha
-from .evaluation import Evaluation
+from .evaluation import SCORINGS, Evaluation
 from .folds import split_rows
 from .grid import alpha_grid, check_alphas, check_ratios, find_alpha_max, require_strength
 from .progress import CallbackSupport, Progress, with_callbacks
-from .scores import SCORINGS
 from .search import LIMITS, Scored, best_of, choose, search_grid, search_variance
 
 __all__ = ["NOT_OF_MODEL", "CrossValidated"]
