@@ -246,7 +246,11 @@ def _tabulate(names, found, is_adjusted, scale, scale_of):
     moments = {"before": found.moments()}
     if is_adjusted:
         moments["after"] = found.moments(weighted=True)
-    variances = {when: _variances(each, found.is_binary) for when, each in moments.items()}
+    is_binary = found.is_binary[:, None]
+    variances = {  # a single row does not vary
+        when: np.nan_to_num(np.where(is_binary, each.variance, each.unbiased))
+        for when, each in moments.items()
+    }
     scales = {when: _scale(variance, scale) for when, variance in variances.items()}
     table = {}
     for when, each in moments.items():
@@ -258,11 +262,6 @@ def _tabulate(names, found, is_adjusted, scale, scale_of):
             table |= {f"{name}_{ARMS[arm]}_{when}": part[:, arm] for arm in (1, 0)}
     table["correlation"] = _correlate(moments["before"])
     return DataFrame(table, index=names)
-
-
-def _variances(moments, is_binary):
-    variance = np.where(is_binary[:, None], moments.variance, moments.unbiased)
-    return np.nan_to_num(variance)  # a single row does not vary
 
 
 def _scale(variance, scale):

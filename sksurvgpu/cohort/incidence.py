@@ -173,7 +173,8 @@ def incidence_rate(event, time, *, groups=None, per=1.0, level=0.95) -> Incidenc
     from scipy.stats import chi2
 
     check_level(level)
-    _check_positive(per, "per", "365_250 for 1,000 person-years of days")
+    rule = "must be a positive number, such as 365_250 for 1,000 person-years of days"
+    options.number(per, "per", rule, above=0)
     event = check_flags(event, "event", "; of several kinds of event pass those of one, code == 1.")
     time = check_row_values(time, "time", minimum=0)
     check_length(event, "event", time.size, "time")
@@ -272,10 +273,6 @@ def _share(treatment):
             "flag for each row."
         )
     return float(treatment)
-
-
-def _check_positive(value, name, example):
-    options.number(value, name, f"must be a positive number, such as {example}", above=0)
 
 
 def _table(rows, index, names):

@@ -17,12 +17,7 @@ import numpy as np
 from .._warnings import warn
 from ..data import options
 from ..data.vectors import check_length
-from .checks import (
-    check_bounds,
-    check_scores,
-    check_treatment,
-    codes_of,
-)
+from .checks import check_bounds, check_scores, check_treatment, codes_of
 from .cohort import Cohort, add_column, as_cohort
 
 __all__ = ["equipoise", "preference_score", "stratify", "trim"]

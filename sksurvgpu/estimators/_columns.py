@@ -12,12 +12,7 @@ from ..backends import to_host
 from ..data.design.columns import Design, build_design
 from ..data.partitioned import require_in_memory
 
-__all__ = [
-    "Header",
-    "check_columns",
-    "read_columns",
-    "read_header",
-]
+__all__ = ["Header", "check_columns", "read_columns", "read_header"]
 
 
 class Header(NamedTuple):

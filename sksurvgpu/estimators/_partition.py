@@ -69,7 +69,8 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
     agreed = {name: _unpack(value) for name, value in said["agreed"].items()}
     told = model.tell(outcome, weight)
     outcome, weight = model.join(outcome, weight, agreed)
-    told["units"] = np.array([_count_units(outcome)])
+    unit = outcome.unit  # from which draws draw
+    told["units"] = np.array([outcome.n_rows if unit is None else len(np.unique(unit))])
     if cluster is None:
         subject = getattr(outcome, "subject", None)
         cluster = getattr(outcome, model.clusters, None)
@@ -89,7 +90,7 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
         piece_ptr=outline.terms.piece_ptr,
         cuts=tuple(outline.terms.cuts.tolist()),
         censoring=outline.censoring,
-        unit=outcome.unit,
+        unit=unit,
         cluster=cluster,
         told=told,
     )
@@ -100,11 +101,6 @@ def outline_of(said, n_columns, names):
     for value in said["agreed"].values():
         _unpack(value)
     return _model_named(said, False).outline(n_columns, names)
-
-
-def _count_units(outcome):
-    """How many units draws have to draw from."""
-    return outcome.n_rows if outcome.unit is None else len(np.unique(outcome.unit))
 
 
 def _model_named(said, trusted) -> BaseModel:

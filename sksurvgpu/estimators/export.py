@@ -181,12 +181,10 @@ def _pieces(model, names):
     terms = fitted_of(model).terms
     coefs = [terms.columns_at(model.coef_, b, len(names)) for b in range(terms.n_pieces)]
     ends = [*terms.cuts.tolist(), None]
-    pieces = zip(ends, coefs, strict=True)
-    return [{"until": end, "coef": _nonzero(coef, names)} for end, coef in pieces]
-
-
-def _nonzero(coef, names):
-    return {str(names[j]): float(coef[j]) for j in np.flatnonzero(coef)}
+    return [
+        {"until": end, "coef": {str(names[j]): float(coef[j]) for j in np.flatnonzero(coef)}}
+        for end, coef in zip(ends, coefs, strict=True)
+    ]
 
 
 def _link(model):

@@ -254,7 +254,8 @@ class Profiler:
         return solutions
 
     def _begin(self, column, free):
-        span, law, dispersion = self._span(column), stats.norm, 1.0
+        span = self._problem.given.span(self._problem.source[column])
+        law, dispersion = stats.norm, 1.0
         if model_of(self._model).has_dispersion:
             n_rows = self._prepared.n_weighted
             left = n_rows - np.count_nonzero(free.coef)
@@ -277,9 +278,6 @@ class Profiler:
     def _height(self, solution):
         """Log-likelihood of a fit, penalized or not, as is wanted."""
         return -solution.objective if self._wanted.with_penalty else solution.loglik
-
-    def _span(self, column):
-        return self._problem.given.span(self._problem.source[column])
 
     def _first_steps(self, profiles):
         """Standard errors if the other coefficients were known, which are too small."""

@@ -120,11 +120,9 @@ class Bound:
 
     def _settle(self, x, known):
         """End with an interpolated distance, unless it is far from the point that is known."""
-        off = abs(x - known) > 100.0 * CLOSE * abs(known - self._sign * self._at_maximum())
+        middle = self._sign * (self._curve.maximum - self._curve.origin)
+        off = abs(x - known) > 100.0 * CLOSE * abs(known - middle)
         self.value = self._at(known if off else x)
-
-    def _at_maximum(self):
-        return self._curve.maximum - self._curve.origin
 
     def _falls(self, least):
         """Whether the objective fell by more than `least` between the last two points."""

@@ -124,7 +124,8 @@ def likelihood_ratio_test(
     tables = ((), ()) if X is None else _pairs_of(X)
     restricted, *of_restricted = open_fit(restricted, *tables[0], name="restricted")
     full, *of_full = open_fit(full, *tables[1], name="full")
-    if all(_is_held(model) for model in (restricted, full)):
+    # of models of all columns, some of which are held at zero
+    if all("likelihood_ratio_test" in penalty_of(m).known_to for m in (restricted, full)):
         return _compare_held(restricted, full)
     for name, model in (("restricted", restricted), ("full", full)):
         require_unpenalized(model, "a likelihood-ratio test", "Compare fits with alpha=0.", name)
@@ -156,11 +157,6 @@ def _gain(restricted, full) -> float:
             "converge; fit them to the same rows."
         )
     return full - restricted
-
-
-def _is_held(model) -> bool:
-    """Whether a restricted model is one of all columns, some of which are held at zero."""
-    return "likelihood_ratio_test" in penalty_of(model).known_to
 
 
 def _compare_held(restricted, full) -> LikelihoodRatioResult:

@@ -182,7 +182,8 @@ def _fit(model, prepared, halves, alphas, n_subsamples, journal, refits):
         )
     has_intercept = prepared.problem.has_intercept  # the only baselines that blends ask for
     options = {"baseline": has_intercept, "verbose": max(int(model.verbose) - 1, 0)}
-    prepared, rest = prepared.with_options(**options), _rest_of(prepared)
+    prepared, mean = prepared.with_options(**options), getattr(prepared.route, "mean", None)
+    rest = 0.0 if mean is None else mean[prepared.problem.source][:, None]
     progress = Progress(model)
 
     def fit(some):
@@ -211,12 +212,6 @@ def _fit(model, prepared, halves, alphas, n_subsamples, journal, refits):
         for name in ("n_selected", "converged")
     }
     return {"counts": sum(part["counts"] for part in parts), **found}
-
-
-def _rest_of(prepared):
-    """Where the penalty keeps coefficients, (n_coef, 1)."""
-    mean = getattr(prepared.route, "mean", None)
-    return 0.0 if mean is None else mean[prepared.problem.source][:, None]
 
 
 def _count(fits, rest, is_penalized):

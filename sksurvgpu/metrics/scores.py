@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._calls import called_as
-from .._docs import entries, sharing
+from .._docs import entries, section, sharing
 from ..nonparametric.risk import Censoring
 from .observed import check_same_event, read_observed, read_risks
 
@@ -35,8 +35,7 @@ __all__ = [
 
 BOTH = "with outcomes of surv or competing_risks, which may be the same"
 
-_documented = sharing(
-    entries("""
+_ENTRIES = entries("""
     y_train : structured ndarray
         Outcome whose censoring is estimated, from `sksurvgpu.surv`, or for competing events from
         `sksurvgpu.competing_risks`; as a rule that of the fit.
@@ -54,7 +53,7 @@ _documented = sharing(
     area : pandas.Series of shape (n_times,)
         By horizon; 0.5 for risks that say nothing.
     """)
-)
+_documented = sharing(_ENTRIES)
 
 
 @called_as("brier_score(y_train, y_test, risk, times), " + BOTH)
@@ -190,10 +189,15 @@ def auc(y_train, y_test, risk, times=None, *, event_of_interest=None):
     return _by_horizon(area, horizons, "auc")
 
 
-@called_as("brier_score_competing(y_train, y_test, risk, times), " + BOTH)
-@_documented
-def brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
-    """`brier_score` of one of several kinds of events.
+def _of_competing(score):
+    """`score` of one of several kinds of events, of which there is one by default."""
+    name = f"{score.__name__}_competing"
+
+    def of_event(y_train, y_test, risk, times=None, *, event_of_interest=1):
+        return score(y_train, y_test, risk, times, event_of_interest=event_of_interest)
+
+    of_event.__name__ = of_event.__qualname__ = name
+    of_event.__doc__ = f"""`{score.__name__}` of one of several kinds of events.
 
     Parameters
     ----------
@@ -203,47 +207,16 @@ def brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interes
 
     Returns
     -------
-    score : pandas.Series of shape (n_times,)
-        By horizon; 0 is best.
+    <<returned>>
     """
-    return brier_score(y_train, y_test, risk, times, event_of_interest=event_of_interest)
+    [returned] = section(score.__doc__, "Returns").values()
+    documented = sharing(_ENTRIES | {"returned": returned})
+    return called_as(f"{name}(y_train, y_test, risk, times), {BOTH}")(documented(of_event))
 
 
-@called_as("integrated_brier_score_competing(y_train, y_test, risk, times), " + BOTH)
-@_documented
-def integrated_brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
-    """`integrated_brier_score` of one of several kinds of events.
-
-    Parameters
-    ----------
-    <<y_train, y_test, risk, times>>
-    event_of_interest : int or str, default=1
-        Its code or label; all other events compete with it.
-
-    Returns
-    -------
-    score : float
-        Integral by the trapezoidal rule, divided by the time between the horizons.
-    """
-    return integrated_brier_score(y_train, y_test, risk, times, event_of_interest=event_of_interest)
-
-
-@called_as("auc_competing(y_train, y_test, risk, times), " + BOTH)
-@_documented
-def auc_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
-    """`auc` of one of several kinds of events.
-
-    Parameters
-    ----------
-    <<y_train, y_test, risk, times>>
-    event_of_interest : int or str, default=1
-        Its code or label; all other events compete with it.
-
-    Returns
-    -------
-    <<area>>
-    """
-    return auc(y_train, y_test, risk, times, event_of_interest=event_of_interest)
+brier_score_competing = _of_competing(brier_score)
+integrated_brier_score_competing = _of_competing(integrated_brier_score)
+auc_competing = _of_competing(auc)
 
 
 def _read(y_train, y_test, risk, times, event_of_interest=None, first=-1):

@@ -68,8 +68,8 @@ def read_rows(
         group, labels = read_groups(groups, y.size)
     codes, event = [1], items["event"].astype(np.int64)
     if is_competing:
-        codes, event = _number(event)
-        called = labels_of(items["event"])
+        codes, called = np.unique(event[event > 0]).tolist() or [1], labels_of(items["event"])
+        event = np.searchsorted([0, *codes], event)
         codes = [called.get(code, code) for code in codes]
     subject = items["subject"]
     return GroupedRows(
@@ -94,12 +94,6 @@ def is_robust(rows, robust) -> bool:
     if rows.subject is None:
         return False
     return bool(np.bincount(rows.subject[rows.event > 0], minlength=1).max() > 1)
-
-
-def _number(event):
-    """Codes of events, ascending, and the events numbered by them."""
-    codes = np.unique(event[event > 0]).tolist() or [1]
-    return codes, np.searchsorted([0, *codes], event)
 
 
 def read_groups(groups, n_rows, name="groups"):

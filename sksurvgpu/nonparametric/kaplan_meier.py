@@ -214,7 +214,9 @@ def kaplan_meier(
     True  5.0       215.0      0.88            0.02   0.84   0.92
           10.0      191.0      0.79            0.03   0.74   0.84
     """
-    check_level(level), check_interval(interval), _check_band(band)
+    check_level(level), check_interval(interval)
+    if band not in (None, "hall-wellner"):
+        raise ValueError(f"`band` is {band!r}; pass 'hall-wellner', or None for no band.")
     rows = read_rows(y, groups, sample_weight)
     counts = count(rows.time, rows.event, start=rows.start, weight=rows.weight, group=rows.group)
     [events] = counts.events
@@ -310,8 +312,3 @@ def check_probabilities(probabilities):
             f"`probabilities` has {values.max():g}, must lie between 0 and 1, such as 0.5."
         )
     return values
-
-
-def _check_band(band):
-    if band not in (None, "hall-wellner"):
-        raise ValueError(f"`band` is {band!r}; pass 'hall-wellner', or None for no band.")

@@ -192,7 +192,7 @@ def restricted_mean(
 
     check_level(level)
     rows = read_rows(y, groups, sample_weight)
-    horizon = _check_horizon(horizon)
+    horizon = number(horizon, "horizon", "must be one positive, finite number", above=0)
     counts = count(rows.time, rows.event, start=rows.start, weight=rows.weight, group=rows.group)
     _check_follow_up(counts, rows, horizon)
     hazard = counts.divide(counts.events[0])
@@ -234,10 +234,6 @@ def _with_tests(table, z):
     from scipy.special import ndtr
 
     return table.assign(z=z, p_value=2.0 * ndtr(-np.abs(z)))
-
-
-def _check_horizon(horizon):
-    return number(horizon, "horizon", "must be one positive, finite number", above=0)
 
 
 def _check_follow_up(counts, rows, horizon):

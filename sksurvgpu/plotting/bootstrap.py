@@ -9,15 +9,7 @@ from ._display import Display, wrong_type
 from ._labels import label_ends
 from ._ratios import EffectAxis
 from ._results import effect_of, read_intervals
-from ._style import (
-    colours_on,
-    count_of,
-    is_dark,
-    lay_out,
-    room_for_names,
-    shorten,
-    size_of,
-)
+from ._style import colours_on, count_of, is_dark, lay_out, room_for_names, shorten, size_of
 
 __all__ = ["BootstrapDisplay"]
 

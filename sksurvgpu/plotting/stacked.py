@@ -8,15 +8,7 @@ from ._at_risk import count_at_risk, write_at_risk
 from ._display import Display
 from ._labels import label_ends
 from ._steps import MARGIN, check_functions, check_result, name_of_event
-from ._style import (
-    MUTED,
-    colours_on,
-    count_of,
-    lay_out,
-    room_for_names,
-    shorten,
-    title_panels,
-)
+from ._style import MUTED, colours_on, count_of, lay_out, room_for_names, shorten, title_panels
 
 __all__ = ["StackedIncidenceDisplay"]
 

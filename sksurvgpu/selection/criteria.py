@@ -236,7 +236,10 @@ def _trace_of_smoother(information, whole) -> float:
 def _tabulate(basis, alphas, coefs, logliks, df, gamma, n_observations):
     from pandas import DataFrame
 
-    gamma, n = _check_gamma(gamma), _check_n(n_observations, basis)
+    gamma = number(gamma, "gamma", "must lie between 0 (the BIC) and 1", least=0, most=1)
+    n = basis.n_observations
+    if n_observations is not None:
+        n = number(n_observations, "n_observations", "must be a positive number", above=0)
     df = np.asarray(df) + basis.n_others
     loglik = basis.log_likelihood(np.asarray(logliks))
     if basis.has_dispersion:  # nothing is left to estimate it from
@@ -260,13 +263,3 @@ def _tabulate(basis, alphas, coefs, logliks, df, gamma, n_observations):
 
 def _log_binomial(n, k):
     return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-
-
-def _check_gamma(gamma) -> float:
-    return number(gamma, "gamma", "must lie between 0 (the BIC) and 1", least=0, most=1)
-
-
-def _check_n(n, basis) -> float:
-    if n is None:
-        return basis.n_observations
-    return number(n, "n_observations", "must be a positive number", above=0)

@@ -158,7 +158,8 @@ def simulate_ehr(
     columns = _clustered_columns(n_samples, n_features, originals, cluster_size, rng_design)
     for j, source in zip(copies, rng_copy.choice(originals, n_copies), strict=True):
         columns[j] = _near_copy(columns[source], n_samples, flip_fraction, rng_copy)
-    X = _from_columns(columns, n_samples)
+    counts = np.array([rows.size for rows in columns], dtype=np.int64)
+    X = draw.indicator_csc(np.concatenate(columns), counts, n_samples)
 
     eta = X @ coef
     y, strata = _draw_outcome(eta - eta.mean(), EHR_RATE, n_strata, tie_break, rng_time)
@@ -222,12 +223,6 @@ def simulate_dense(
         X[:, j] = correlation * X[:, j - 1] + innovation * X[:, j]
     y, strata = _draw_outcome(X @ coef, draw.RATE, n_strata, tie_break, rng_time)
     return SimulatedSurvival(X, y, coef, strata)
-
-
-def _from_columns(columns, n_samples):
-    """Join per-column row indices."""
-    counts = np.array([rows.size for rows in columns], dtype=np.int64)
-    return draw.indicator_csc(np.concatenate(columns), counts, n_samples)
 
 
 def _clustered_columns(n_samples, n_features, originals, cluster_size, rng):

@@ -162,17 +162,13 @@ class MatchedModel(GroupModel):
     def outline(self, n_columns, names, outcome=None):
         if self.is_exact:
             return Outline.plain(ConditionalLogistic(), n_columns, names, outcome)
-        at_once = None if outcome is None else _at_once(outcome)
-        return Outline.plain(Cox(self.ties), n_columns, names, at_once)
+        if outcome is not None:  # sets are strata in which all happens at one time
+            time, labels = np.ones(outcome.n_rows), outcome.group_labels
+            outcome = Outcome(outcome.event, time, stratum=outcome.group, stratum_labels=labels)
+        return Outline.plain(Cox(self.ties), n_columns, names, outcome)
 
     def plan(self, outline, reorders):
         return super().plan(outline, reorders) if self.is_exact else plan_rows(outline.outcome)
-
-
-def _at_once(outcome):
-    """Sets as strata in which all happens at one time."""
-    time, labels = np.ones(outcome.n_rows), outcome.group_labels
-    return Outcome(outcome.event, time, stratum=outcome.group, stratum_labels=labels)
 
 
 def _all_of(outcome):
