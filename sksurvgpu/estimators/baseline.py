@@ -41,27 +41,14 @@ BLOCK_NUMBERS = 2**18  # of the curves of the rows at work, 2 MiB an array
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Where a fit's cells lie in time; enough to turn hazards into step functions.
+    """Where a fit's cells lie in time; enough to turn hazards into step functions."""
 
-    Attributes
-    ----------
-    cell_ptr : ndarray of shape (n_pieces * n_strata + 1,)
-        Cells of each group, strata inside pieces.
-    cell_time : ndarray of shape (n_cells,)
-        Event time of each cell, NaN for the first of a group.
-    labels : ndarray of shape (n_strata,) or None
-        Stratum labels; None for an unstratified model.
-    times : ndarray of shape (n_times,)
-        Distinct times of each stratum's rows with positive weight, stratum by stratum.
-    time_ptr : ndarray of shape (n_strata + 1,)
-        Times of each stratum.
-    """
-
-    cell_ptr: np.ndarray
-    cell_time: np.ndarray
-    labels: np.ndarray | None
+    cell_ptr: np.ndarray  # (n_pieces * n_strata + 1,): cells of each group, strata inside pieces
+    cell_time: np.ndarray  # (n_cells,): event time of each cell, NaN for the first of a group
+    labels: np.ndarray | None  # (n_strata,): stratum labels; None for an unstratified model
+    # (n_times,): distinct times of each stratum's rows with positive weight, stratum by stratum
     times: np.ndarray
-    time_ptr: np.ndarray
+    time_ptr: np.ndarray  # (n_strata + 1,): times of each stratum
 
     @classmethod
     def of(cls, plan, outcome, weight) -> Timeline:
@@ -159,17 +146,11 @@ class Timeline:
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """Baseline hazards of a fit, and the curves of rows given their linear predictors.
+    """Baseline hazards of a fit, and the curves of rows given their linear predictors."""
 
-    Attributes
-    ----------
-    timeline : Timeline
-        Times of the fit.
-    cells : ndarray of shape (n_cells,)
-        Logarithm of the cumulative hazard at a zero predictor, from the start of each group.
-    """
-
-    timeline: Timeline
+    timeline: Timeline  # times of the fit
+    # (n_cells,): logarithm of the cumulative hazard at a zero predictor, from the start of each
+    # group
     cells: np.ndarray
 
     def __reduce__(self):

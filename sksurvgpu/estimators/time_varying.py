@@ -17,20 +17,11 @@ __all__ = ["Terms"]
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """The model's coefficients, in the order of the columns of X, then of time.
+    """The model's coefficients, in the order of the columns of X, then of time."""
 
-    Attributes
-    ----------
-    cuts : ndarray of shape (n_pieces - 1,)
-        Union of the cut points.
-    source : ndarray of shape (n_coef,), int64
-        Column of X that a coefficient belongs to.
-    piece_ptr : ndarray of shape (n_coef, 2), int64
-        First piece where it applies, and the piece after the last.
-    """
-
-    cuts: np.ndarray
-    source: np.ndarray
+    cuts: np.ndarray  # (n_pieces - 1,): union of the cut points
+    source: np.ndarray  # (n_coef,), int64: column of X that a coefficient belongs to
+    # (n_coef, 2), int64: first piece where it applies, and the piece after the last
     piece_ptr: np.ndarray
 
     @classmethod

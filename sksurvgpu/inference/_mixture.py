@@ -72,16 +72,10 @@ def _by_simpson(density):
 
 
 def mix(marginals, prior_deviations, centre, scale):
-    """Distributions of mean, spread and the effect at a new site.
+    """Distributions of mean, spread and the effect at a new site, from the marginals of sites.
 
-    Parameters
-    ----------
-    marginals : list of Marginal
-        Of the sites.
-    prior_deviations : tuple of two floats
-        Standard deviations of the priors of the mean and the spread.
-    centre, scale : float
-        Where the sum of the log-likelihoods has its maximum, and its standard error.
+    The priors of mean and spread have these standard deviations. The sum of the log-likelihoods has
+    its maximum at the centre, and the scale is its standard error.
     """
     of_mean, of_spread = prior_deviations
     narrowest = min((m.width for m in marginals), default=np.inf)

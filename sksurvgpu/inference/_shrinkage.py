@@ -29,29 +29,15 @@ ONE = None  # label of the group of all columns
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """Scales of priors, as users have asked for them.
+    """Scales of priors, as users have asked for them."""
 
-    Parameters
-    ----------
-    prior : {"normal", "laplace", "horseshoe"}
-        Name of the mixture.
-    scale : float or None
-        None where scales are drawn.
-    group : ndarray of shape (n_columns,)
-        Number of the group of each column; -1 for a column with a flat prior.
-    labels : list
-        Of the groups.
-    median : float
-        Of the prior of each scale.
-    slab : float
-        Standard deviation of the normal distribution that multiplies each prior; may be infinite.
-    """
-
-    prior: str
-    scale: float | None
+    prior: str  # name of the mixture
+    scale: float | None  # None where scales are drawn
+    # (n_columns,): number of the group of each column; -1 for a column with a flat prior
     group: np.ndarray
-    labels: list
-    median: float
+    labels: list  # of the groups
+    median: float  # of the prior of each scale
+    # standard deviation of the normal distribution that multiplies each prior; may be infinite
     slab: float
 
     @property

@@ -21,35 +21,19 @@ __all__ = ["EventCounts", "count"]
 
 @dataclass(frozen=True, eq=False)
 class EventCounts:
-    """Lines of all groups, and where each row comes in and goes out.
+    """Lines of all groups, and where each row comes in and goes out."""
 
-    Attributes
-    ----------
-    time : ndarray of shape (n_lines,)
-    group : ndarray of shape (n_lines,), int64
-        Number of the group, ascending.
-    bounds : ndarray of shape (n_groups + 1,), int64
-        Where the lines of each group begin, and where the last one's end.
-    at_risk : ndarray of shape (n_lines,)
-    events : ndarray of shape (n_kinds, n_lines)
-        Events of each kind.
-    ended : ndarray of shape (n_lines,)
-        Rows that end, with an event or without.
-    is_last : ndarray of shape (n_lines,), bool
-        Whether everybody at risk has an event, after which nobody is without one.
-    entry, exit : ndarray of shape (n_rows,), int64
-        A row is at risk in the lines `entry` <= line <= `exit`.
-    """
-
-    time: np.ndarray
-    group: np.ndarray
+    time: np.ndarray  # (n_lines,)
+    group: np.ndarray  # (n_lines,), int64: number of the group, ascending
+    # (n_groups + 1,), int64: where the lines of each group begin, and where the last one's end
     bounds: np.ndarray
-    at_risk: np.ndarray
-    events: np.ndarray
-    ended: np.ndarray
+    at_risk: np.ndarray  # (n_lines,)
+    events: np.ndarray  # (n_kinds, n_lines): events of each kind
+    ended: np.ndarray  # (n_lines,): rows that end, with an event or without
+    # (n_lines,), bool: whether everybody at risk has an event, after which nobody is without one
     is_last: np.ndarray
-    entry: np.ndarray
-    exit: np.ndarray
+    entry: np.ndarray  # (n_rows,), int64: first line in which a row is at risk
+    exit: np.ndarray  # (n_rows,), int64: last line in which a row is at risk
 
     @property
     def n_groups(self) -> int:
@@ -83,16 +67,8 @@ class EventCounts:
 def count(time, event, n_kinds=1, *, start=None, weight=None, group=None) -> EventCounts:
     """Count rows and events at all times of all groups.
 
-    Parameters
-    ----------
-    time : ndarray of shape (n_rows,), float64
-    event : ndarray of shape (n_rows,), int64 or bool
-        0 where the row is censored, else the number of the kind, from 1 to `n_kinds`.
-    n_kinds : int, default=1
-    start : ndarray of shape (n_rows,), float64, optional
-    weight : ndarray of shape (n_rows,), float64, optional
-    group : ndarray of shape (n_rows,), int64, optional
-        Number of the group; every number up to the largest has rows.
+    Events are 0 where rows are censored, else the number of the kind, from 1 to `n_kinds`; every
+    number of a group up to the largest has rows.
     """
     from pandas import Series
 

@@ -83,13 +83,8 @@ def entries_of(rows):
 def at_risk_at(time, at_risk, times, entries=None):
     """Numbers at risk just before given times, those there from the beginning at time 0, too.
 
-    Parameters
-    ----------
-    time, at_risk : ndarray of shape (n_lines,)
-        Times at which rows end, and numbers at risk then.
-    times : ndarray of shape (n_times,)
-    entries : tuple of ndarray, optional
-        Sorted entry times and running sums of their weights.
+    Rows end at `time`, (n_lines,), when `at_risk` of them were left; `entries` are sorted entry
+    times and running sums of their weights.
     """
     line = np.searchsorted(time, times)
     found = np.append(at_risk, 0.0)[line]
@@ -104,21 +99,11 @@ def at_risk_at(time, at_risk, times, entries=None):
 
 
 def look_up(table, keys, times, initial, is_open, entries=None):
-    """Lines of the curves at given times.
+    """Lines of curves at given times, from a table of all of them, sorted by time in each.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Lines of all curves, sorted by time in each.
-    keys : list of str
-        Columns that tell curves apart, of which the first is the group.
-    times : ndarray of shape (n_times,)
-    initial : dict of {str: float}
-        What estimates are before the first time; NaN for those not named.
-    is_open : array-like of shape (n_lines,), bool
-        Whether a curve that ends in a line would go on.
-    entries : dict, optional
-        By group, as of `entries_of`.
+    The columns `keys` tell curves apart, of which the first is the group; `initial` has estimates
+    before the first time, NaN for those not named; `is_open` says whether a curve that ends in a
+    line would go on; `entries` are those of `entries_of`.
     """
     from pandas import DataFrame, MultiIndex
 

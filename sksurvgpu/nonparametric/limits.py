@@ -44,12 +44,8 @@ def normal_bound(level) -> float:
 def limits(p, spread, interval):
     """Lower and upper limits of probabilities; NaN where the scale has none, as at 0.
 
-    Parameters
-    ----------
-    p : ndarray
-    spread : ndarray
-        Half-width on the scale of log p.
-    interval : {"log", "log-log", "plain", "logit", "arcsin"}
+    The spread is a half-width on the scale of log p, the interval "log", "log-log", "plain",
+    "logit" or "arcsin".
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if interval == "plain":

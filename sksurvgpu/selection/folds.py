@@ -138,21 +138,11 @@ def _kinds_of(y):
 
 @dataclass(frozen=True)
 class Splits:
-    """Row numbers of every split, and the weights that fits and scores give to all rows.
+    """Row numbers of every split, and the weights that fits and scores give to all rows."""
 
-    Attributes
-    ----------
-    base : ndarray of shape (n_rows,)
-        Weight of every row.
-    tests : list of ndarray
-        Rows held out, split by split.
-    trains : list of (ndarray or None)
-        Rows of the fit; None where these are all others.
-    """
-
-    base: np.ndarray
-    tests: list
-    trains: list
+    base: np.ndarray  # (n_rows,): weight of every row
+    tests: list  # rows held out, split by split
+    trains: list  # rows of the fit; None where these are all others
 
     def __len__(self):
         return len(self.tests)

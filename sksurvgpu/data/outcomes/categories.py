@@ -18,18 +18,10 @@ LARGEST_COUNT = 2**31 - 1  # trials of a row, numbered by 32 bits on devices
 
 @dataclass(frozen=True, eq=False)
 class Categories:
-    """Counts of categories, in the caller's order of rows.
+    """Counts of categories, in the caller's order of rows."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (k,)
-        Sorted labels; names or numbers of the columns of counts.
-    counts : ndarray of shape (n_rows, k), int64
-        Each row has at least one, until it is weighted.
-    """
-
-    labels: np.ndarray
-    counts: np.ndarray
+    labels: np.ndarray  # (k,): sorted labels; names or numbers of the columns of counts
+    counts: np.ndarray  # (n_rows, k), int64: each row has at least one, until it is weighted
 
     def weighted(self, sample_weight) -> "Categories":
         """Return the counts times row weights, which are whole numbers."""

@@ -45,7 +45,7 @@ class GroupedOutcome:
     # were none
     group_labels: np.ndarray | None = None
     offset: np.ndarray | None = None  # (n_rows,), float64, or None: logarithm of the exposure
-    has_events: bool = True  # false where values are numbers that count nothing
+    has_events: bool = True  # False where values are numbers that count nothing
 
     @property
     def n_rows(self) -> int:
@@ -168,23 +168,12 @@ def read_matched(y, *, n_rows=None, strata=None, is_exact=True, may_lack=False) 
 def read_counts(
     y, *, n_rows=None, strata=None, exposure=None, is_conditional=False, may_lack=False
 ) -> GroupedOutcome:
-    """Check the outcome of a Poisson regression, conditional on strata or not.
+    """Check counts of events, conditional on strata or not: at least 0, and one positive.
 
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,)
-        Events of each row: finite numbers of at least 0, at least one of them positive. They need
-        not be whole, as for scikit-learn's ``PoissonRegressor``.
-    n_rows : int, optional
-        Rows of X.
-    strata : array-like of shape (n_rows,), optional
-        Stratum label per row.
-    exposure : array-like of shape (n_rows,), optional
-        Time or number at risk of each row, positive; 1 without.
-    is_conditional : bool, default=False
-        Whether rows are compared within strata; all rows are one where `strata` is None.
-    may_lack : bool, default=False
-        Whether these may be some of the rows of a fit, with nothing to compare or none at all.
+    They need not be whole, as for scikit-learn's ``PoissonRegressor``. Rows are compared within
+    strata where the model is conditional, and all are one where there are none. The exposure is the
+    time or the number at risk of each row, 1 by default. Some rows of a fit `may_lack` anything to
+    compare, or be none at all.
     """
     value = check_row_values(_flat_numbers(y, n_rows, may_lack=may_lack), "y", minimum=0)
     if not (may_lack or value.any()):
