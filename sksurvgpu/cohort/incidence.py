@@ -23,7 +23,7 @@ from .._tables import Result
 from ..data import options
 from ..data.intervals import check_level
 from ..data.vectors import check_flags, check_length, check_row_values
-from ..nonparametric.groups import read_groups
+from ..nonparametric.groups import against, documented, read_groups
 from .checks import check_treatment
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["IncidenceRate", "incidence_rate", "minimal_detectable_effect"]
 
 
+@documented
 @dataclass(frozen=True, eq=False, repr=False)
 class IncidenceRate(Result):
     """Incidence rates of groups; made by `incidence_rate`.
@@ -74,8 +75,7 @@ class IncidenceRate(Result):
 
         Parameters
         ----------
-        reference : label, optional
-            Group that the others are compared with; by default the first.
+        <<reference>>
 
         Returns
         -------
@@ -85,7 +85,7 @@ class IncidenceRate(Result):
         """
         from scipy.stats import binomtest
 
-        base, others = self._against(reference)
+        base, others = against(self.table, reference)
         rows = []
         for events, time in zip(others["events"], others["time"], strict=True):
             n = int(events + base["events"])
@@ -104,8 +104,7 @@ class IncidenceRate(Result):
 
         Parameters
         ----------
-        reference : label, optional
-            Group that the others are compared with; by default the first.
+        <<reference>>
 
         Returns
         -------
@@ -113,7 +112,7 @@ class IncidenceRate(Result):
             A row for each other group: ``difference``, its ``standard_error``, and the limits
             ``lower`` and ``upper`` of a normal distribution.
         """
-        base, others = self._against(reference)
+        base, others = against(self.table, reference)
         found = others["rate"] - base["rate"]
         error = self.per * np.hypot(
             np.sqrt(others["events"]) / others["time"], np.sqrt(base["events"]) / base["time"]
@@ -121,17 +120,6 @@ class IncidenceRate(Result):
         half = -ndtri(0.5 * (1.0 - self.level)) * error
         columns = np.column_stack([found, error, found - half, found + half])
         return _table(columns, others.index, ["difference", "standard_error", "lower", "upper"])
-
-    def _against(self, reference):
-        """Row of the reference, and those of all other groups."""
-        if len(self.table) < 2:
-            raise ValueError("there is one group, and nothing to compare it with; pass `groups`.")
-        reference = self.table.index[0] if reference is None else reference
-        if reference not in self.table.index:
-            raise ValueError(
-                f"`reference` is {reference!r}; the groups are {self.table.index.tolist()}."
-            )
-        return self.table.loc[reference], self.table.drop(index=reference)
 
 
 @called_as("incidence_rate(y['event'], y['time'], groups=...)")

@@ -12,7 +12,7 @@ from ..data.checks import check_sample_weight
 from ..data.outcomes.fields import labels_of, read_survival
 from ..data.vectors import check_labels, encode
 
-__all__ = ["ALL", "GroupedRows", "documented", "is_robust", "read_groups", "read_rows"]
+__all__ = ["ALL", "GroupedRows", "against", "documented", "is_robust", "read_groups", "read_rows"]
 
 ALL = "all"  # the name of the only group
 
@@ -26,6 +26,8 @@ documented = sharing(
         Weights, such as those of inverse probability of treatment.
     level : float, default=0.95
         Of the intervals.
+    reference : label, optional
+        Group that the others are compared with; by default the first.
     """)
 )
 
@@ -120,3 +122,13 @@ def _in_order(groups, codes, distinct):
         found = (code_of.get(label, code_of.get(str(label))) for label in dtype.categories)
         return [code for code in found if code is not None]
     return range(len(distinct)) if distinct.dtype.kind in "biu" else unique(codes)
+
+
+def against(table, reference):
+    """Row of a group in a table, by default the first, and those of all others."""
+    if len(table) < 2:
+        raise ValueError("there is one group, and nothing to compare it with; pass `groups`.")
+    reference = table.index[0] if reference is None else reference
+    if reference not in table.index:
+        raise ValueError(f"`reference` is {reference!r}; the groups are {table.index.tolist()}.")
+    return table.loc[reference], table.drop(index=reference)

@@ -23,7 +23,7 @@ from .._tables import Result, counted
 from ..data.intervals import check_level
 from ..data.options import number
 from .counts import count
-from .groups import documented, is_robust, read_rows
+from .groups import against, documented, is_robust, read_rows
 from .incidence import without_event
 from .jackknife import row_influence
 from .limits import normal_bound
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["RestrictedMean", "restricted_mean"]
 
 
+@documented
 @dataclass(frozen=True, eq=False, repr=False)
 class RestrictedMean(Result):
     """Mean times without the event by a horizon; made by `restricted_mean`.
@@ -84,8 +85,7 @@ class RestrictedMean(Result):
 
         Parameters
         ----------
-        reference : label, optional
-            Group that the others are compared with; by default the first.
+        <<reference>>
 
         Returns
         -------
@@ -93,7 +93,7 @@ class RestrictedMean(Result):
             A row for each other group: ``difference``, mean less that of the reference, with its
             ``standard_error``, the limits ``lower`` and ``upper``, ``z`` and ``p_value``.
         """
-        base, others = self._against(reference)
+        base, others = against(self.table, reference)
         table = others[["mean"]].rename(columns={"mean": "difference"}) - base["mean"]
         error = np.hypot(others["standard_error"], base["standard_error"])
         table["standard_error"] = error
@@ -106,8 +106,7 @@ class RestrictedMean(Result):
 
         Parameters
         ----------
-        reference : label, optional
-            Group that the others are compared with; by default the first.
+        <<reference>>
         of : {"mean", "lost"}, default="mean"
             What is divided.
 
@@ -119,7 +118,7 @@ class RestrictedMean(Result):
         """
         if of not in ("mean", "lost"):
             raise ValueError(f"`of` is {of!r}; pass 'mean' or 'lost'.")
-        base, others = self._against(reference)
+        base, others = against(self.table, reference)
         with np.errstate(divide="ignore", invalid="ignore"):
             table = others[[of]].rename(columns={of: "ratio"}) / base[of]
             error = np.hypot(
@@ -129,17 +128,6 @@ class RestrictedMean(Result):
             for name, sign in (("lower", -1.0), ("upper", 1.0)):
                 table[name] = table["ratio"] * np.exp(sign * normal_bound(self.level) * error)
             return _with_tests(table, np.log(table["ratio"]) / error)
-
-    def _against(self, reference):
-        """Row of the reference, and those of all other groups."""
-        reference = self.table.index[0] if reference is None else reference
-        if reference not in self.table.index:
-            raise ValueError(
-                f"`reference` is {reference!r}; the groups are {self.table.index.tolist()}."
-            )
-        if len(self.table) < 2:
-            raise ValueError("there is one group, and nothing to compare it with; pass `groups`.")
-        return self.table.loc[reference], self.table.drop(index=reference)
 
 
 @called_as("restricted_mean(surv(event, time), horizon, groups=...)")
