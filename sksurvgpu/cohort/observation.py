@@ -1,4 +1,7 @@
-"""Who is observed from when to when, what happened to them, and who of them is a case."""
+"""Who is observed from when to when, what happened to them, and who of them is a case.
+
+Of several periods of observation of a person `observe` finds the one that a study begins in.
+"""
 
 from __future__ import annotations
 

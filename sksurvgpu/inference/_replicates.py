@@ -3,15 +3,13 @@
 What is drawn are units (rows, subjects, matched sets or groups), so that results depend on neither
 threads nor order.
 
-Replicates of pipelines: transformers learn from the rows that were drawn, as often as they were.
+Transformers of a pipeline learn from the rows that were drawn, as often as they were; to the model
+weights say the same. A row that was not drawn has none, and the columns of one that was:
+transformers may not know its own, as where only it has some level of a factor.
 
-To the model weights say the same. A row that was not drawn has none, and the columns of one that
-was: transformers may not know its own, as where only it has some level of a factor.
-
-Replicates of a bootstrap that are fitted one after the other.
-
-They choose their penalties by cross-validation, or are those of a pipeline, with columns of their
-own. A replicate weights rows, so that all that is drawn of a row is in one fold.
+Replicates that choose their penalties by cross-validation, and those of a pipeline, with columns of
+their own, are fitted one after the other. They weight rows, so that all that is drawn of a row is
+in one fold.
 """
 
 from __future__ import annotations

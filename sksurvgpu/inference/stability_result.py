@@ -1,7 +1,5 @@
 r"""Result of stability selection: which columns are selected under which bound of errors.
 
-Bounds of the expected number of false selections by stability selection.
-
 A procedure selects q of p columns in half of the data, on average.  A column is a *noise* here if
 its chance of that is at most :math:`\theta = q/p`, as if columns were drawn.  Stability selection
 keeps those with a share of at least :math:`\tau` of 2B halves.  Whatever the procedure, it keeps at

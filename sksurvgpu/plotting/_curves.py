@@ -1,4 +1,4 @@
-"""Step curves of rows or of groups: what displays of survival and of incidences have in common."""
+"""Step curves of rows or of groups, common to all displays of them, and curves over penalties."""
 
 from __future__ import annotations
 

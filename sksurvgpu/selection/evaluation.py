@@ -1,6 +1,4 @@
-"""Fits and scores of all splits at the penalties that a search asks for.
-
-Scores of held-out rows, for all splits and penalties of a batch.
+"""Fits of all splits at the penalties that a search asks for, and scores of the rows held out.
 
 Van Houwelingen's score is what the rows held out add to the log-likelihood of the others,
 ``l_all(b) - l_train(b)`` at the coefficients b of the training rows: it needs no risk sets of the
