@@ -1,24 +1,27 @@
 """Warnings that point at the line of the user, outside of the package and of scikit-learn.
 
-Scikit-learn wraps ``fit``, and pipelines call it.
+Scikit-learn wraps ``fit``, pipelines call it, and searches call it through joblib.
 
 A thread that fits one of many models keeps what its fits warn of, for a table of results.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 __all__ = ["keep_warnings", "warn"]
 
 PACKAGE = str(Path(__file__).parent)
-SKIPPED = (PACKAGE, *find_spec("sklearn").submodule_search_locations)
+OTHERS = (find_spec(name).submodule_search_locations for name in ("sklearn", "joblib"))
+SKIPPED = tuple(os.path.join(folder, "") for folder in (PACKAGE, *chain(*OTHERS)))
 _of_thread = threading.local()
 
 

@@ -5,9 +5,13 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
 
+from sksurvgpu import CoxLassoCCD
 from sksurvgpu._warnings import PACKAGE, keep_warnings, warn
 from sksurvgpu.data import options
+from sksurvgpu.datasets import simulate_cox
 
 
 @pytest.mark.parametrize("value", [True, np.True_])
@@ -62,6 +66,23 @@ def test_warnings_point_at_the_caller_outside():
     with pytest.warns(UserWarning, match="slow") as found:
         inside["shallow"]()
     assert found[0].filename == __file__
+
+
+def test_a_script_whose_name_begins_as_the_package_is_outside():
+    script = f"{PACKAGE}_study.py"
+    inside = {"warn": warn}
+    exec(compile("def study(): warn('slow')", script, "exec"), inside)
+    with pytest.warns(UserWarning, match="slow") as found:
+        inside["study"]()
+    assert found[0].filename == script
+
+
+def test_warnings_point_past_the_searches_of_scikit_learn():
+    data = simulate_cox(100, 3, random_state=0)
+    model = CoxLassoCCD(max_iter=1, tol=1e-12)
+    with pytest.warns(ConvergenceWarning) as found:
+        GridSearchCV(model, {"alpha": [1e-3]}, cv=2).fit(data.X, data.y)
+    assert {warning.filename for warning in found} == {__file__}
 
 
 def test_a_thread_keeps_its_own_warnings_alone():
