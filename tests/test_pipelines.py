@@ -136,6 +136,10 @@ def test_plain_pipelines_keep_their_methods_and_name_the_remedy():
         assert plain.summary().equals(ours.summary())
     one_hot = PlainPipeline([("scale", StandardScaler()), ("ridge", Ridge())])
     assert not any(hasattr(one_hot, name) for name in OF_PLAIN_PIPELINES)
+    for name in OF_PLAIN_PIPELINES:
+        with pytest.raises(AttributeError, match=f"'Pipeline' has no attribute '{name}'"):
+            getattr(one_hot, name)
+        assert getattr(PlainPipeline, name).__doc__ == getattr(Pipeline, name).__doc__
     assert type(to_sklearn(ours)) is PlainPipeline  # converters know no others
     loaded = pickle.loads(pickle.dumps(ours))
     for name in ("predict_survival_function", "predict_cumulative_hazard_function"):

@@ -238,6 +238,8 @@ def keep_methods_of_plain_pipelines() -> None:
             )
             return getattr(Pipeline(self.steps), name)(*args, **kwargs)
 
+        method.__name__, method.__qualname__ = name, f"Pipeline.{name}"
+        method.__doc__ = getattr(Pipeline, name).__doc__
         return _where_last_step_has(name)(method)
 
     for name in OF_PLAIN_PIPELINES:
