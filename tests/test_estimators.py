@@ -5,10 +5,11 @@ import tracemalloc
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import check_array
@@ -17,7 +18,7 @@ from sksurv.functions import StepFunction
 from sksurv.linear_model import CoxPHSurvivalAnalysis
 from sksurv.metrics import concordance_index_censored, integrated_brier_score
 
-from sksurvgpu import CoxLassoCCD, make_pipeline, surv
+from sksurvgpu import CoxLassoCCD, CoxLassoCV, make_pipeline, surv, wald
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.estimators import baseline
@@ -148,6 +149,35 @@ def test_copies_keep_their_curves(data):
     np.testing.assert_array_equal(copied.unique_times_, times)
     times[:] = -1.0
     assert copied.unique_times_[0] >= 0
+
+
+def test_users_name_the_columns_of_a_fit(data):
+    X, names = data.X.toarray()[:, :4], np.array(list("wxyz"), object)
+    model = CoxLassoCCD(alpha=0.0).fit(X, data.y)
+    model.feature_names_in_ = names
+    assert model.summary().index.tolist() == names.tolist()
+    table = pd.DataFrame(X, columns=names)
+    assert wald(model, table, data.y).feature_names.tolist() == names.tolist()
+    assert copy.deepcopy(model).summary().index.tolist() == names.tolist()
+    model.fit(X[:, :3], data.y)  # they go with the fit that they belong to
+    assert not hasattr(model, "feature_names_in_")
+    assert model.summary().index.tolist() == ["x0", "x1", "x2"]
+
+
+def test_what_users_set_is_no_fit(data):
+    model = CoxLassoCCD()
+    model.note_ = "of the user"
+    with pytest.raises(NotFittedError, match="this CoxLassoCCD is not fitted yet"):
+        model.summary()
+
+
+def test_a_choice_that_cannot_be_fitted_leaves_the_one_before(data, monkeypatch):
+    model = CoxLassoCV(alphas=[0.05], cv=2).fit(data.X, data.y)
+    before = dict(vars(model))
+    monkeypatch.setattr(Fitted, "of", None)
+    with pytest.raises(TypeError):
+        model.set_params(alphas=[0.02]).fit(data.X, data.y)
+    assert model.alpha_ == before["alpha_"]
 
 
 def test_threads(monkeypatch):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from ..penalties.base import Family
@@ -184,18 +185,28 @@ class Fitted:
 
 
 def fitted_of(estimator) -> Fitted:
-    """All that an estimator's fit has found."""
+    """All that an estimator's fit has found, under the names that its columns have now.
+
+    Users give names to columns that had none as they do with scikit-learn's estimators, by
+    ``feature_names_in_``.
+    """
     check_is_fitted(estimator)
-    return estimator._fitted
+    fitted = estimator._fitted
+    if fitted is None:  # some public attribute is a user's
+        raise NotFittedError(f"this {type(estimator).__name__} is not fitted yet; call `fit`.")
+    header = fitted.setting.header
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is header.names:
+        return fitted
+    return replace(fitted, setting=replace(fitted.setting, header=header._replace(names=names)))
 
 
 def adopt(estimator, fitted: Fitted) -> None:
     """Make an estimator one that has found something, in place of what it had found before."""
     before, attributes = estimator._fitted, fitted.attributes()
-    if before is not None:
-        for name in before.attributes():
-            if name not in attributes and hasattr(estimator, name):
-                delattr(estimator, name)
+    found_before = {"feature_names_in_"} | (before.attributes() if before else {}).keys()
+    for name in found_before - attributes.keys():
+        vars(estimator).pop(name, None)
     for name, value in attributes.items():
         setattr(estimator, name, value)
     estimator._fitted = fitted
@@ -205,9 +216,4 @@ def with_names(estimator, names):
     """Copy of a fitted estimator whose columns had no names when it was fitted."""
     copied = copy.copy(estimator)
     copied.feature_names_in_ = names
-    fitted = getattr(copied, "_fitted", None)  # one with a posterior has none
-    if fitted is not None:
-        header = Header(fitted.setting.header.n_columns, names)
-        setting = replace(fitted.setting, header=header)
-        copied._fitted = replace(fitted, setting=setting)
     return copied

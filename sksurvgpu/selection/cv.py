@@ -139,9 +139,10 @@ class CrossValidated(CallbackSupport):
         choice = self._choose(X, y, prepared, progress, self.folder)
         with progress.batch("refit", 1) as done:
             solution = choice.refit(done)
+        fitted = Fitted.of(choice.prepared, solution)
         self.alpha_, self.relax_ = choice.point.alpha, choice.point.gamma
         self.l1_ratio_ = choice.model.l1_ratio
-        adopt(self, Fitted.of(choice.prepared, solution))
+        adopt(self, fitted)
         self.best_index_, self.best_score_ = choice.position, choice.point.mean
         self.n_splits_ = len(choice.point.scores)
         self.cv_results_ = _table(choice.points, prepared.total_weight, self)
