@@ -379,3 +379,11 @@ def test_kinds_must_agree():
         episodes(PERSONS, LINES.assign(value="much"))
     with pytest.warns(UserWarning, match="1 line.s. whose person is not in `outcomes`, e.g. 9"):
         episodes(PERSONS, LINES.assign(id=[7, 3, 7, 9]))
+
+
+def test_overlaps_of_a_covariate_of_numbers_are_named():
+    persons = pd.DataFrame({"id": [1, 2], "time": [10, 20], "event": [True, False]})
+    lines = {"id": [1, 2, 2], "covariate_id": ["a", "b", "b"], "start": [2, 3, 4]}
+    lines |= {"stop": [5, 9, 12], "value": [1.0, 2.0, 3.0]}
+    with pytest.raises(ValueError, match=r"covariate b of 2 that overlap"):
+        episodes(persons, pd.DataFrame(lines))

@@ -164,6 +164,7 @@ def fill_columns(lines: Spans, rows: RowsAtRisk, policy, keeps_zeros=None) -> Fi
     order, column_ptr = _by_column(lines, n_columns)
     out = DesignArrays(kind, indptr, indices, values, column_ptr)
     _fill(lines, (order, first, end), policy, keeps_zeros, out, found, conflict)
+    np.maximum.accumulate(indptr, out=indptr)  # a conflict leaves the columns after its own
     sizes = value_sizes(kind, indptr, rows.start.size)
     indices.resize(indptr[-1], refcheck=False)
     values.resize(sizes.sum(), refcheck=False)
