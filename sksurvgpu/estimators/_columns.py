@@ -1,4 +1,4 @@
-"""The columns of X as estimators read them, and scikit-learn's checks of them."""
+"""The columns of X as estimators read them, scikit-learn's checks of them, and that of strata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..backends import to_host
 from ..data.design.columns import Design, build_design
 from ..data.partitioned import require_in_memory
 
-__all__ = ["Header", "check_columns", "read_columns", "read_header"]
+__all__ = ["Header", "check_columns", "check_strata_as_in_fit", "read_columns", "read_header"]
 
 
 class Header(NamedTuple):
@@ -53,3 +53,17 @@ def check_columns(estimator, X) -> Design:
 def _header(X):
     """A table whose number and names of columns scikit-learn can read."""
     return X.header() if isinstance(X, Design) else X
+
+
+def check_strata_as_in_fit(
+    n_strata, is_given, *, own="a baseline hazard", name="strata", found=None
+):
+    """Check that rows have strata if and only if those of the fit had; None: they had not."""
+    if n_strata is None and is_given:
+        found = f"`{name}` was passed" if found is None else found
+        raise ValueError(f"{found}, but the model was fitted without strata.")
+    if n_strata is not None and not is_given:
+        raise ValueError(
+            f"`{name}` is missing: the model has {n_strata:,} strata with {own} each; pass one "
+            "label per row."
+        )

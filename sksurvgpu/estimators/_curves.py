@@ -8,11 +8,10 @@ from ..data.checks import check_horizons
 from ..data.partitioned import in_partitions
 from ..nonparametric.kaplan_meier import check_probabilities
 from ._base import PenalizedModel
-from ._columns import check_columns
+from ._columns import check_columns, check_strata_as_in_fit
 from ._docs import documented
 from ._partition import by_partition, predict_to_memory
 from ._report import is_called_by
-from ._strata import check_strata_as_in_fit
 from .baseline import cumulative_hazard
 from .fitted import fitted_of
 from .models.base import model_of

@@ -32,7 +32,7 @@ from ..data.sorting import order_within
 from ..data.vectors import check_labels, check_row_values
 from ..nonparametric.kaplan_meier import EQUAL
 from ..patterns.risk_sets.plan import distinct_pairs
-from ._strata import check_strata_as_in_fit
+from ._columns import check_strata_as_in_fit
 
 __all__ = ["Baseline", "Timeline", "cumulative_hazard", "gained", "incidence", "survival"]
 

@@ -3,9 +3,9 @@
 from sklearn.base import _fit_context
 
 from ._base import ConditionalModel
+from ._columns import check_strata_as_in_fit
 from ._docs import documented
 from ._log_likelihood import log_likelihood_of
-from ._strata import check_strata_as_in_fit
 from .fitted import fitted_of
 from .models.conditional import CaseSeriesModel, StrataModel
 
