@@ -6,9 +6,9 @@ their files without a lock.  Here a file begins with a digest of its content and
 from, the sources of the kernel's module and of those that it imports from the package.  Any file
 that does not fit is compiled anew and replaced as a whole, and its name follows from the kernel and
 the types of its arguments.  The digest finds accidents, not attackers: loading a file executes it.
-Kernels with a formula from outside the package are compiled in every process.  Fast-math is off
-because LLVM then turns gathers into vector gathers, which are three to five times slower than
-scalar loads on common server processors.
+Kernels with a formula from outside the package, or one that a function makes, are compiled in every
+process.  Fast-math is off because LLVM then turns gathers into vector gathers, which are three to
+five times slower than scalar loads on common server processors.
 """
 
 from __future__ import annotations
@@ -272,10 +272,14 @@ def keep(compiled, function, cache):
 
 
 def _is_foreign(function):
-    """Whether code from outside the package is part of a function: its changes go unnoticed."""
+    """Whether a function has a part whose changes go unnoticed, as no source file says all of it.
+
+    Such are code from outside the package, and functions that a function makes, with its numbers.
+    """
     plain = getattr(function, "py_func", function)
     is_ours = (plain.__module__ or "").partition(".")[0] == __name__.partition(".")[0]
-    return getattr(plain, "is_foreign", False) or not is_ours
+    is_made = bool(plain.__closure__) or "<locals>" in plain.__qualname__
+    return getattr(plain, "is_foreign", False) or is_made or not is_ours
 
 
 def device(function):

@@ -106,6 +106,54 @@ def test_functions_of_kernels_become_no_machine_code_of_their_own():
     assert not compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
 
 
+MADE = f"""
+import sys
+from types import ModuleType
+
+from sksurvgpu._compile import device, specialize
+
+sys.modules[{OURS!r}] = ModuleType({OURS!r})
+
+
+def ours(function):
+    function.__module__ = {OURS!r}
+    return function
+
+
+def enclosed(factor):
+    def times(x):
+        return factor * x
+
+    return times
+
+
+def defaulted(factor):
+    def times(x, factor=factor):
+        return factor * x
+
+    return times
+
+
+def run(x):
+    return formula(x)
+
+
+for factor in map(float, sys.argv[1:]):
+    for make in (enclosed, defaulted):
+        print(specialize(ours(run), formula=device(ours(make(factor))))(1.0))
+"""
+
+
+def test_formulas_with_numbers_are_kept_apart(tmp_path):
+    """A function that a function made has its source, but not its numbers, in a file."""
+    (tmp_path / "made.py").write_text(MADE, encoding="utf-8")
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    for factors in (["0.7", "3.0"], ["3.0"], ["0.7"]):
+        command = [sys.executable, str(tmp_path / "made.py"), *factors]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == [factor for factor in factors for _ in range(2)]
+
+
 SOURCES = {
     "__init__": "",
     "kernels": "from .used import add_one\n\n\ndef run(x):\n    return formula(x)\n",
