@@ -270,9 +270,9 @@ def _balance_cases(rng, X, options):
     from scipy import sparse
 
     from sksurvgpu import screen, surv
+    from sksurvgpu._threads import over_columns
     from sksurvgpu.cohort import balance
     from sksurvgpu.data.design.duplicates import find_duplicates
-    from sksurvgpu.data.design.ranges import over_columns
 
     n = options.rows
     treatment = rng.random(n) < 0.3

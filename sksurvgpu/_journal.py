@@ -201,21 +201,10 @@ def check_folder(folder):
 
 
 def describe_call(name, estimator, **data) -> dict:
-    """Values that the results of a call depend on, by names that users know.
+    """Values that the results of a call depend on, by names that users know, for a `Journal`.
 
-    Parameters
-    ----------
-    name : str
-        Of what is called.
-    estimator : BaseEstimator
-        Whose parameters count, but for those that change no result.
-    **data : object
-        What else counts, in place of a parameter where the name is the same.
-
-    Returns
-    -------
-    of : dict of {str: object}
-        For a `Journal`.
+    The call has a `name`; parameters of the estimator count, but for those that change no result,
+    and other `data`, in place of a parameter where the name is the same.
     """
     from . import __version__
 

@@ -43,23 +43,10 @@ NEXT = {
 
 
 def write_report(path, title, facts, sections) -> Path:
-    """Write the page.
+    """Write the page of a title to a file; return its path.
 
-    Parameters
-    ----------
-    path : path-like
-        File to write.
-    title : str
-        Heading of the page.
-    facts : dict of {str: str}
-        What was run, on what.
-    sections : list of (str, str, DataFrame or Figure)
-        Heading, text and content.
-
-    Returns
-    -------
-    path : Path
-        The file.
+    `facts` are texts by name: what was run, on what. `sections` have a heading, a text, and a frame
+    or figure each.
     """
     rows = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts.items()

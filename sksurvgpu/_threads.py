@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
-__all__ = ["Abandoned", "Pool", "go_on"]
+import numpy as np
+
+__all__ = ["Abandoned", "Pool", "go_on", "over_columns"]
 
 _of_thread = threading.local()
 
@@ -48,3 +51,15 @@ def go_on():
         if pool.is_left:
             raise Abandoned
         pool = pool.caller
+
+
+def over_columns(function, cost, n_threads):
+    """Call ``function(first, last)`` on ranges of columns of about the same total cost."""
+    total = np.cumsum(cost)
+    cuts = np.searchsorted(total, total[-1] * np.arange(1, n_threads) / n_threads)
+    bounds = np.unique(np.concatenate([[0], cuts, [len(cost)]])).tolist()
+    if len(bounds) == 2:
+        function(*bounds)
+        return
+    with Pool(len(bounds) - 1) as pool:
+        list(pool.map(lambda part: function(*part), pairwise(bounds)))

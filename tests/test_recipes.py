@@ -21,7 +21,8 @@ def draw_parts(grouped=True, weighted=False):
         event = (rng.random(n) < 0.3).astype(float)
         unit = np.sort(rng.permutation(np.arange(n) // 3) * 7) if grouped else None
         weight = rng.choice([0.0, 0.5, 2.0], n) if weighted else None
-        parts.append(SimpleNamespace(outcome=GroupedOutcome(event), weight=weight, unit=unit))
+        outcome = GroupedOutcome(event)
+        parts.append(SimpleNamespace(outcome=outcome, weight=weight, unit=unit, n_rows=n))
     return parts
 
 
@@ -65,7 +66,7 @@ def test_folds_share_out_rows_events_and_whole_units(grouped):
 
 
 def without_weight(part, weight=None):
-    return SimpleNamespace(outcome=part.outcome, unit=part.unit, weight=weight)
+    return SimpleNamespace(outcome=part.outcome, unit=part.unit, weight=weight, n_rows=part.n_rows)
 
 
 def check_whole(weights, part):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from ..data import on_device
+from ..data import vectors
 from ..exceptions import BackendUnavailableError
 from .auto import decide
 from .contract import Backend
@@ -103,7 +103,7 @@ def to_host(X: Any) -> Any:
     Checks, and the order that a model wants rows in, are the host's; a fit on a device then
     uploads the columns that it needs.
     """
-    X = on_device.to_host(X)
+    X = vectors.to_host(X)
     if hasattr(X, "__cuda_array_interface__"):
         from .cuda._cuda import fetch
 

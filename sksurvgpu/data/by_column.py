@@ -10,6 +10,7 @@ from .vectors import check_numbers
 
 __all__ = [
     "by_column",
+    "check_bounds",
     "check_by_column",
     "check_column_names",
     "check_l1_ratio",
@@ -19,6 +20,8 @@ __all__ = [
     "find_column",
     "similar",
 ]
+
+BOUNDS = "(lower, upper), numbers or one a column, with None, -inf or inf for none"
 
 
 def check_column_names(labels, name, only_text=False):

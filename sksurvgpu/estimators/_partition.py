@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backends import to_host
 from ..backends.sums.pattern import PartRows
+from ..backends.sums.recipes import count_units
 from ..data.design.columns import build_design
 from ..data.partitioned import in_partitions
 from ..data.vectors import check_labels
@@ -69,8 +70,7 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
     agreed = {name: _unpack(value) for name, value in said["agreed"].items()}
     told = model.tell(outcome, weight)
     outcome, weight = model.join(outcome, weight, agreed)
-    unit = outcome.unit  # from which draws draw
-    told["units"] = np.array([outcome.n_rows if unit is None else len(np.unique(unit))])
+    told["units"] = np.array([count_units(outcome)])
     if cluster is None:
         subject = getattr(outcome, "subject", None)
         cluster = getattr(outcome, model.clusters, None)
@@ -90,7 +90,7 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
         piece_ptr=outline.terms.piece_ptr,
         cuts=tuple(outline.terms.cuts.tolist()),
         censoring=outline.censoring,
-        unit=unit,
+        unit=outcome.unit,
         cluster=cluster,
         told=told,
     )

@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from ..backends.sums.coordinator import PartitionsBackend
-from ..backends.sums.labels import check_kinds
+from ..backends.sums.labels import find_owners
 from ..backends.sums.opening import check_strata, describe, open_problem
 from ..backends.sums.recipes import Recipes
 from ..data.design.units import check_largest
@@ -124,17 +124,13 @@ class PreparedInPartitions(Prepared):
         if not any(part.tables.get("has_subjects", [False])[0] for part in parts):
             return None
         told = describe(self.problem.engine, model_text(model, {"subjects": True}))
-        owner: dict[Any, int] = {}
-        own = [description.tables.get("subjects", np.empty(0)) for description in told]
-        check_kinds(own)
-        for part, labels in enumerate(own):
-            for label in labels.tolist():
-                if owner.setdefault(label, part) != part:
-                    refuse_partitions(
-                        f"{whose} {label!r} has rows in partitions {owner[label]} and {part}, and "
-                        f"{why}",
-                        f"write the partitions with `group=`, or shuffle the rows by {whose}",
-                    )
+        owner, shared = find_owners([said.tables.get("subjects", np.empty(0)) for said in told])
+        if shared:
+            refuse_partitions(
+                f"{whose} {shared[0]!r} has rows in partitions {shared[1]} and {shared[2]}, and "
+                f"{why}",
+                f"write the partitions with `group=`, or shuffle the rows by {whose}",
+            )
         return owner
 
     def evaluate_at(self, pairs, weight):

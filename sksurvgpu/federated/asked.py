@@ -13,7 +13,6 @@ import logging
 import numpy as np
 
 from ..backends.sums.labels import numbered, renumbered
-from ..data.design.columns import DENSE
 from ..estimators._partition import outline_of
 from ..patterns.risk_sets.plan import FEW_BINS, SMALL_DEATHS
 from .forms import LABELS, LARGEST, MOST, FormError, check_tables, require, size_of
@@ -90,8 +89,8 @@ def check_problem(tables, rows):
         is_right = not tables["few"][0] or len(end) <= max(FEW_BINS, SMALL_DEATHS)
         require(is_right, "has a table 'few' for bins that are many")
         _check_labels(tables, rows)
-    stored = np.where(design.kind == DENSE, design.n_rows, np.diff(design.indptr))
-    is_full = stored[tables.get("center", np.zeros(len(stored))) != 0.0] == design.n_rows
+    is_centred = tables.get("center", np.zeros(design.n_columns)) != 0.0
+    is_full = design.n_stored[is_centred] == design.n_rows
     require(is_full.all(), "has a table 'center' of columns with zeros")
 
 

@@ -92,7 +92,7 @@ def find_absent(rows, rules: Rules) -> np.ndarray:
     What nobody has counts as what few have: that these are there is not told.
     """
     design = rows.design
-    sizes = [np.abs(_stored_of(design, j)).sum() for j in range(design.n_columns)]
+    sizes = [np.abs(design.stored_values(j)).sum() for j in range(design.n_columns)]
     is_absent = _find_rare(design, rows.unit, rules) | (np.array(sizes) == 0.0)
     for first, last in np.unique(rows.piece_ptr, axis=0):
         edges = np.concatenate([[-np.inf], rows.cuts, [np.inf]])
@@ -147,17 +147,9 @@ def find_reference(design, unit, min_rows):
     return None
 
 
-def _stored_of(design, j):
-    """Values of a column that are stored."""
-    size = design.n_rows if design.kind[j] == DENSE else design.indptr[j + 1] - design.indptr[j]
-    if design.kind[j] == INDICATOR:
-        return np.ones(size)
-    return design.values[design.value_ptr[j] : design.value_ptr[j] + size]
-
-
 def _values_of(design, j):
     """Rows of a column that differ from its most common value, 0 if sparse, and by how much."""
-    values = _stored_of(design, j)
+    values = design.stored_values(j)
     if design.kind[j] != DENSE:
         rows = design.indices[design.indptr[j] : design.indptr[j + 1]]
         return rows[values != 0.0], values[values != 0.0]

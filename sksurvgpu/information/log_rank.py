@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compile import device, kernel
+from .._threads import over_columns
 from ..data.design.columns import DENSE, INDICATOR
-from ..data.design.ranges import over_columns
 
 __all__ = ["ExcessOfEvents", "log_rank_columns"]
 
@@ -137,14 +137,8 @@ def _test_columns(first, last, columns, center, rows, cells, out):
 def log_rank_columns(design, plan, center, *, n_threads=1) -> ExcessOfEvents:
     """Test every column of a design, whose rows are in the order of the caller.
 
-    Parameters
-    ----------
-    design : Design
-    plan : RowPlan
-        Of the outcome, without cut points.
-    center : ndarray of shape (n_columns,)
-        What is taken from the values of columns that store all rows.
-    n_threads : int, default=1
+    The `plan` of the outcome has no cut points; `center` is taken from the values of columns that
+    store all rows.
     """
     no_entry = np.empty(0, np.uint32)
     enter_idx = no_entry if plan.enter_idx is None else plan.enter_idx
@@ -162,7 +156,7 @@ def log_rank_columns(design, plan, center, *, n_threads=1) -> ExcessOfEvents:
     shape = 2, design.n_columns
     out = ExcessOfEvents(*np.zeros(shape), *np.ones(shape, bool))
     columns = design.arrays()
-    cost = np.where(design.kind == DENSE, design.n_rows, np.diff(design.indptr)) + plan.n_cells
+    cost = design.n_stored + plan.n_cells
 
     def test_columns(first, last):
         _test_columns(first, last, columns, center, rows, cells, out)

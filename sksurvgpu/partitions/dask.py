@@ -68,14 +68,7 @@ class DaskRows(Rows):
     def map(self, function, like: np.ndarray | None = None, **others: Any) -> Any:
         """Array of Dask of what a function makes of the partitions, when it is computed.
 
-        Parameters
-        ----------
-        function : callable
-            From a partition in memory to an array with one entry, or line, for each row.
-        like : ndarray, default=numpy.empty(0)
-            Such an array without rows: its dtype, and its dimensions but the first.
-        **others : DaskRows
-            Other arguments of the function, of the same partitions.
+        The arguments are those of `Rows.map`; without `like`, entries are numbers, one a row.
         """
         import dask.array as da
         from dask import delayed

@@ -127,17 +127,10 @@ def _move(part: WorkerPart) -> WorkerPart:
 class DaskEngine:
     """An engine on the workers of a client.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    loads : sequence
-        For each partition, what loads its arguments: a function that workers can call, or a dict of
-        delayed objects, whose values workers keep.
-    make : callable
-        From a function without arguments, which loads, to a `Part`.
-    sizes : sequence of float, optional
-        Bytes that each partition reads from files; beyond half of a worker's memory, partitions are
-        dropped as soon as they have answered.
+    For each partition `loads` has what loads its arguments: a function that workers can call, or a
+    dict of delayed objects, whose values workers keep; `make` makes a `Part` of such a function.
+    `sizes` are the bytes that each partition reads from files: beyond half of a worker's memory,
+    partitions are dropped as soon as they have answered.
     """
 
     def __init__(

@@ -174,14 +174,8 @@ class Load:
 def open_engine(arguments: Mapping[str, Rows], read, n_threads: int = 1) -> Engine:
     """Open the partitions of one fit, where they are.
 
-    Parameters
-    ----------
-    arguments : mapping from str to Rows
-        Arguments of ``fit`` that were given; the first one, X, decides.
-    read : callable
-        From a model's text and the arguments of one partition to its rows.
-    n_threads : int, default=1
-        Partitions at a time, where this process answers for them.
+    `arguments` of ``fit`` are by name, and the first one, X, decides. ``read(model, arguments)``
+    makes rows of those of one partition; this process answers for `n_threads` at a time.
     """
     (first_name, first), *others = arguments.items()
     for name, rows in others:
@@ -226,10 +220,7 @@ class _Listed:
 def from_lists(arguments: Mapping[str, Sequence[Any]]) -> dict[str, Rows]:
     """Handles on lists of partitions in memory, for tests and small work.
 
-    Parameters
-    ----------
-    arguments : mapping from str to sequence
-        The partitions of each argument of ``fit``, such as ``{"X": [X0, X1], "y": [y0, y1]}``.
+    `arguments` are such as ``{"X": [X0, X1], "y": [y0, y1]}``.
     """
     from ..data.design.columns import build_design
 

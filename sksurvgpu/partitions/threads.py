@@ -13,12 +13,12 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import Any, Protocol
+from typing import Any
 from weakref import finalize
 
 from ..backends.cpu.memory import available
 from ..backends.sums.messages import Message
-from ..backends.sums.part import ROOM
+from ..backends.sums.part import ROOM, Part
 
 __all__ = ["ThreadEngine", "blame"]
 
@@ -27,37 +27,16 @@ SHARE_OF_MEMORY = 0.5
 AHEAD = 2  # answers a thread may be ahead of who adds them up
 
 
-class Answering(Protocol):
-    """A partition: see `backends.sums.part`."""
-
-    room: float  # bytes of what it may keep besides its rows
-
-    def answer(self, message: Message) -> Any:
-        """Answer of the partition to a message."""
-
-    def drop(self) -> None:
-        """Let go of the rows."""
-
-    def stow(self, file: Path) -> None:
-        """Let go of all, and keep what it needs in a file."""
-
-
 class ThreadEngine:
-    """An engine of threads.
+    """An engine of threads, for partitions whose `sizes` are in bytes.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-    n_threads : int, default=1
-    budget : float, optional
-        Bytes of partitions that stay in memory between exchanges; half of what is free by default.
-    sizes : sequence of int, optional
-        Bytes of every partition; all are kept where they are not known.
+    So many of them as the `budget` has bytes for, half of what is free by default, stay in memory
+    between exchanges; all are kept where sizes are not known.
     """
 
     def __init__(
         self,
-        parts: Sequence[Answering],
+        parts: Sequence[Part],
         n_threads: int = 1,
         budget: float | None = None,
         sizes: Sequence[int] | None = None,

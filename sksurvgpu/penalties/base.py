@@ -217,11 +217,6 @@ class Family:
         """Penalty of strength `lam`; columns have factors, and are fixed or not."""
         return Penalty(self, self.strengths(lam, factor), fixed)
 
-    @property
-    def block_entries(self):
-        """Numbers in the matrices of its blocks, where columns move together."""
-        return 0
-
     def clip(self, coef):
         """Coefficients nearest to the given ones that the penalty allows."""
         return coef

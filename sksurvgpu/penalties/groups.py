@@ -21,7 +21,6 @@ import numpy as np
 
 from .base import Family, Formulas, Kernels, Penalty, Pieces
 from .blocks import (
-    LARGEST_BLOCK,
     Grouped,
     GroupedFolded,
     arrange,
@@ -288,11 +287,6 @@ class GroupFamily(Family):
         was_grouped = (self.group >= 0) & (factor > 0)
         of_groups = self.share * self.weight[self.group] + (1.0 - self.share) * factor
         return np.where(self._group >= 0, 0.0, np.where(was_grouped, of_groups, factor))
-
-    @property
-    def block_entries(self):
-        sizes = np.bincount(self._group[self._group >= 0])
-        return int(np.sum(sizes[sizes <= LARGEST_BLOCK] ** 2))
 
     def at(self, lam, factor, fixed):
         """Columns that are fixed, and all where there is no penalty, belong to no group."""

@@ -23,8 +23,8 @@ DAMPING = 1e-3
 SHORT = 1e-3  # share of a step
 LEAST_ROOM = 8  # terms
 # Curvature of a step over that of its columns, 1 where these are independent: beyond, a matrix is
-# worth its cost, and where rows are far, which costs the more the more steps there are.
-COUPLED, COUPLED_IF_FAR = 2.5, 1.25
+# worth its cost, and where steps are dear, of rows in partitions.
+COUPLED, COUPLED_IF_DEAR = 2.5, 1.25
 OUTSIDE = 0.5  # largest share of a pair that may be due to other columns
 # A better base is asked for after so many shortened searches in a row, or iterations that have not
 # halved the residual.
@@ -46,8 +46,8 @@ class Secants:
     Entries of y are nan where the gradient was not asked for.
     """
 
-    def __init__(self, far=False):
-        self._limit = COUPLED_IF_FAR if far else COUPLED
+    def __init__(self, steps_are_dear=False):
+        self._limit = COUPLED_IF_DEAR if steps_are_dear else COUPLED
         self._shortened = self._slow = 0
         self._residual = np.inf
         self.coupling = 1.0  # curvature along the last step, over that of its columns by themselves

@@ -101,7 +101,7 @@ class Way:
     def __init__(self, room, options, reach=None):
         self.room, self.options, self.reach = room, options, reach
         self.most_columns = costs.most_columns(room)  # that the model may have as a matrix
-        self.model, self.secants = None, Secants(far=room.whole_gradients)
+        self.model, self.secants = None, Secants(steps_are_dear=room.whole_gradients)
         self.level = 0  # of the bases, where these are not counted
         self.counts, self.counted = None, 0  # the last that were asked for, of so many columns
         # share of its threshold above which a slope is worked on, in a cheap matrix

@@ -119,13 +119,7 @@ def close(lines: Spans, policy) -> None:
 def cut_rows(start, stop, lines: Spans, cuts) -> RowsAtRisk:
     """Rows of all units, of which every one has at least one.
 
-    Parameters
-    ----------
-    start, stop : ndarray of shape (n_units,), float64
-    lines : Spans
-        By unit.
-    cuts : ndarray of float64
-        Times at which all units are cut.
+    Units have a `start` and a `stop` each, `lines` are by unit, and all units are cut at `cuts`.
     """
     size = start.size * (1 + cuts.size) + 2 * lines.unit.size
     ptr, row_start = np.zeros(start.size + 1, dtype=np.int64), np.empty(size)
@@ -140,15 +134,8 @@ def cut_rows(start, stop, lines: Spans, cuts) -> RowsAtRisk:
 def fill_columns(lines: Spans, rows: RowsAtRisk, policy, keeps_zeros=None) -> Filled:
     """Columns of values in rows, 0 where no line covers a row.
 
-    Parameters
-    ----------
-    lines : Spans
-        By unit and start.
-    rows : RowsAtRisk
-    policy : ndarray of shape (n_columns,), int64
-        What becomes of lines of a unit that overlap: ERROR, SUM, MAX or LAST.
-    keeps_zeros : ndarray of shape (n_columns,), bool, optional
-        Columns of which zeros are stored.
+    `lines` are by unit and start. The `policy` of a column says what becomes of lines of a unit
+    that overlap: ERROR, SUM, MAX or LAST; zeros are stored where it `keeps_zeros`.
     """
     n_columns = policy.size
     if keeps_zeros is None:

@@ -106,17 +106,9 @@ class Tally:
 class Grouping:
     """Places for all lines that a tally has counted, in columns of a given order.
 
-    Parameters
-    ----------
-    tally : Tally
-    order : ndarray of shape (n_columns,)
-        Numbers of the columns in the tally.
-    n_rows : int
-    policies : ndarray of shape (n_columns,)
-        What becomes of several lines of a row, by column in `order`.
-    has_moments : bool
-        Whether lines come with the moment that says which is the first and which the last of a
-        row; else they are in order.
+    `order` has the numbers of the columns in the tally, and `policies` are by column in it: what
+    becomes of several lines of a row. Lines are in order, unless each `has_moments` that say which
+    is the first and which the last of a row.
     """
 
     def __init__(self, tally, order, n_rows, policies, *, has_moments=False):

@@ -27,11 +27,7 @@ def is_missing(series: nw.Series) -> np.ndarray:
 def read_ids(series: nw.Series, label: str) -> np.ndarray | Texts:
     """Return the identifiers of a column without missing entries, as int64 or as texts.
 
-    Parameters
-    ----------
-    series : narwhals Series
-    label : str
-        Name of argument and column in messages.
+    Messages call argument and column by `label`.
     """
     dtype = series.dtype
     if dtype in (nw.Int128, nw.UInt128):

@@ -65,18 +65,9 @@ def _in_words(labels):
 class LongLines:
     """Lines of all frames of a long table, which share the numbers of its covariates.
 
-    Parameters
-    ----------
-    reader : LineReader
-        Of columns as `choose_columns` gives them.
-    rows : Persons
-        The outcomes, a row each.
-    windows : Windows
-    index : IndexDates, optional
-        Those of the rows, where windows are of time.
-    like : tuple of (Ids, covariate, window), optional
-        Numbers of the covariates asked for, and covariate and window of every column there is to
-        be; None takes all that occur.
+    The `reader` has columns as `choose_columns` gives them, `rows` are the outcomes, and `index`
+    dates are those of the rows, where windows are of time. `like` has numbers of the covariates
+    asked for, and covariate and window of every column there is to be; None takes all that occur.
     """
 
     def __init__(self, reader: LineReader, rows: Persons, windows: Windows, index=None, like=None):

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._compile import device, kernel
 from ..data.design.columns import Design
-from ..data.design.kernels import DENSE, INDICATOR, DesignArrays
+from ..data.design.kernels import DENSE, INDICATOR
 from .numbering import MULTIPLIERS, SHIFTS
 
 __all__ = ["group_equal_rows"]
@@ -23,21 +23,10 @@ ONE = np.float64(1.0).view(np.uint64)
 def group_equal_rows(X: Design, unit) -> tuple[np.ndarray, np.ndarray]:
     """Number the different rows of units in the order in which they first occur.
 
-    Parameters
-    ----------
-    X : Design
-    unit : ndarray of shape (n_rows,)
-        Ascending.
-
-    Returns
-    -------
-    group : ndarray of shape (n_rows,)
-        Number of every row.
-    first : ndarray of shape (n_groups,)
-        First row of every number, ascending.
+    Units ascend. The number of every row, and the first row of every number, ascending.
     """
     code = np.zeros(X.n_rows, dtype=np.uint64)
-    columns = DesignArrays(X.kind, X.indptr, X.indices, X.values.view(np.uint64), X.value_ptr)
+    columns = X.arrays()._replace(values=X.values.view(np.uint64))
     _hash_rows(columns, X.values, code)
     order = np.lexsort((code, unit))  # stable
     is_new = np.ones(order.size, dtype=np.bool_)

@@ -14,16 +14,9 @@ __all__ = ["name_covariates"]
 def name_covariates(ids, names, covariate_id, name, windows=None):
     """Return the name of every column, and how many covariates `names` leaves without one.
 
-    Parameters
-    ----------
-    ids : ndarray of shape (n_columns,)
-        Identifiers of covariates, ascending.
-    names : mapping, pandas.Series, table or None
-        Names by identifier.
-    covariate_id, name : str
-        Columns of a table `names`.
-    windows : array-like of str of shape (n_columns,), optional
-        Names of the columns' windows, "" where there are none.
+    `ids` are those of the covariates of columns, ascending, and `names` a mapping, a Series or a
+    table of names by identifier, whose columns are `covariate_id` and `name`. `windows` are names
+    of the columns' windows, "" where there are none.
     """
     label_of = _read_names(names, covariate_id, name)
     windows = [""] * len(ids) if windows is None else windows

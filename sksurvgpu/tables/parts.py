@@ -22,19 +22,9 @@ NOTHING = np.empty(0, dtype=np.int64)
 class InParts:
     """Columns part by part, and counts of all lines, as `grouping.Settled` has them.
 
-    `found` are the columns, and `n_rows_without` is whole once all `designs` are made.
-
-    Parameters
-    ----------
-    folder : path
-        For temporary files, empty.
-    edges : ndarray of shape (n_parts + 1,)
-        Where parts begin and end among the rows.
-    parts : iterable
-        Lines as `Lines.read` gives them.
-    lines : Lines
-    min_count : int
-        See `Grouping.settle`.
+    `found` are the columns, and `n_rows_without` is whole once all `designs` are made. Temporary
+    files are in a `folder` that is empty; parts begin and end at `edges` among the rows, and come
+    as `Lines.read` gives them. `min_count` is that of `Grouping.settle`.
     """
 
     def __init__(self, folder, edges, parts, lines, min_count):

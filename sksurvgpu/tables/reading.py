@@ -84,24 +84,12 @@ class LineCounts:
 
 @dataclass(frozen=True)
 class LineReader:
-    """Columns of a table of lines, by what they are.
+    """Columns of a table of lines, by what they are."""
 
-    Attributes
-    ----------
-    name : str
-        The argument in messages.
-    columns : mapping from str to str
-        Name of the column that has each part of a line.
-    drops_missing : bool
-        Whether lines with a missing entry are left out; else they are an error.
-    may_lack : tuple of str
-        Parts of which entries may be missing.
-    """
-
-    name: str
-    columns: Mapping[str, str]
-    drops_missing: bool
-    may_lack: tuple[str, ...] = ()
+    name: str  # of the argument in messages
+    columns: Mapping[str, str]  # name of the column that has each part of a line
+    drops_missing: bool  # lines with a missing entry; else they are an error
+    may_lack: tuple[str, ...] = ()  # parts of which entries may be missing
 
     @property
     def labels(self):

@@ -44,12 +44,7 @@ class SpanColumns(NamedTuple):
 
 
 class SpanTable:
-    """Lines of persons as they were read, from one table or several.
-
-    Attributes
-    ----------
-    counts : LineCounts
-    """
+    """Lines of persons as they were read, from one table or several, with `counts` of them."""
 
     def __init__(self, persons, drops_missing, arguments, by_day):
         self.counts = LineCounts()
@@ -139,21 +134,12 @@ def read_spans(
     arguments=None,
     by_day=False,
 ) -> SpanTable:
-    """Read what happened to persons.
+    """Read what happened to persons, from a table or a mapping from covariate to table.
 
-    Parameters
-    ----------
-    tables : table, or mapping from covariate to table
-    name : str
-        The argument in messages.
-    columns : SpanColumns
-    persons : Persons
-    drops_missing : bool
-        Whether lines without identifier, start or value are left out; else they are an error.
-    arguments : mapping from field of SpanColumns to (str, str), optional
-        Name of the argument that names the column, and what else messages advise.
-    by_day : bool, default=False
-        Whether times are days; the time of day of dates is cut off.
+    The argument is called `name` in messages. Lines without identifier, start or value are left
+    out if it `drops_missing`, else they are an error. `arguments` have, by field of SpanColumns,
+    the argument that names the column, and what else messages advise. With `by_day` the time of day
+    of dates is cut off.
     """
     value = columns.value
     _check_values(value, tables, name)

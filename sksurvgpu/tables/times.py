@@ -85,12 +85,8 @@ def read_times(series: nw.Series, label: str):
 class TimeReader:
     """Reader of columns whose times are all of one calendar.
 
-    Parameters
-    ----------
-    others : str
-        How messages call the columns before: "columns before it have".
-    by_day : bool
-        Whether times are days; the time of day of dates is cut off.
+    Messages call the columns before by `others`: "columns before it have". Where times are `by_day`
+    the time of day of dates is cut off.
     """
 
     def __init__(self, others, by_day):

@@ -111,14 +111,19 @@ class Totals:
         return float(reach) if np.isfinite(reach) and reach > 0.0 else 0.0
 
 
-class MeatSums:
-    """Adds up the products of scores."""
+class SlopeSums:
+    """Adds up `Sums`."""
 
-    meat: Any = 0.0
+    def __init__(self):
+        self.sums = {}
 
     def add(self, part, answer):
         """Take in the answer of a partition."""
-        self.meat = self.meat + answer.tables["meat"]
+        for name, table in answer.tables.items():
+            if name in self.sums:
+                self.sums[name] += table
+            else:
+                self.sums[name] = table.copy()
 
 
 class Joining:
@@ -159,7 +164,7 @@ def information_of(session, robust):
     information, diagonal, tables_of = yield from joining.information(session, robust)
     meat = None
     if robust:
-        sums, point = MeatSums(), session.point
+        sums, point = SlopeSums(), session.point
 
         def fields(part):
             own = point.evaluation.fields(part)
@@ -167,5 +172,5 @@ def information_of(session, robust):
 
         every = np.arange(problem.n_columns)
         yield [session.step_of_slopes(sums, session.sparse(point.coef), fields, ("meat",), every)]
-        meat = sums.meat
+        meat = sums.sums["meat"]
     return information, diagonal, meat

@@ -48,16 +48,23 @@ def check_kinds(labels):
         )
 
 
+def find_owners(labels):
+    """Partition of every label, and the first that two have as (label, one, other), or None."""
+    check_kinds(labels)
+    owner: dict = {}
+    for part, own in enumerate(labels):
+        for label in own.tolist():
+            if owner.setdefault(label, part) != part:
+                return owner, (label, owner[label], part)
+    return owner, None
+
+
 def check_groups(tables):
     """Refuse groups whose rows are in several partitions."""
-    owner, nothing = {}, np.empty(0)
-    own = [told.get("labels", nothing) for told in tables]
-    check_kinds(own)
-    for part, labels in enumerate(own):
-        for label in labels.tolist():
-            if owner.setdefault(label, part) != part:
-                raise ValueError(
-                    f"group {label!r} has rows in partitions {owner[label]} and {part}, and its "
-                    "likelihood needs them in one: write the partitions with `group=`, or shuffle "
-                    "the rows by group."
-                )
+    _, shared = find_owners([told.get("labels", np.empty(0)) for told in tables])
+    if shared:
+        raise ValueError(
+            f"group {shared[0]!r} has rows in partitions {shared[1]} and {shared[2]}, and its "
+            "likelihood needs them in one: write the partitions with `group=`, or shuffle the rows "
+            "by group."
+        )

@@ -12,13 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .describing import describe
+import numpy as np
+
+from ...data.design.columns import INDICATOR
+from ...data.design.units import summarize
+from ...data.outcomes.checksum import checksum
 from .messages import (
     Answers,
     Arrange,
     Arranged,
     Ask,
     Describe,
+    Description,
     Evaluate,
     Message,
     Recipe,
@@ -76,7 +81,7 @@ class Part:
     def answer(self, message: Message) -> Any:
         """Answer of the partition to a message."""
         if isinstance(message, Describe):
-            return describe(self.rows_of(message.model))
+            return _describe(self.rows_of(message.model))
         if isinstance(message, Arrange):
             return self._arrange(message)
         if self._problem is None or self._problem.digest != message.plan:
@@ -140,6 +145,34 @@ class Part:
             self._arranged = Arrangement(rows, problem.tables, self._known_plan()[0])
         weight = make_weight(recipe, rows, int(problem.tables["part"][0]), self._dealt)
         return _kind(rows)(self._arranged, weight)
+
+
+def _describe(rows) -> Description:
+    """Describe the rows of a partition."""
+    design = rows.design
+    return Description(
+        rows=rows.n_rows,
+        names=None if design.names is None else tuple(map(str, design.names)),
+        columns=_describe_columns(design),
+        tables=rows.likelihood.pattern.in_part.describe(rows) | rows.told,
+        checksum=checksum(rows.outcome, rows.weight, rows.offset),
+    )
+
+
+def _describe_columns(design):
+    """Entries, their sum and squares about their mean, and extremes of every column."""
+    stored, is_one = design.n_stored, design.kind == INDICATOR
+    found = np.zeros((design.n_columns, 5))
+    summarize(design.values, design.value_ptr, np.where(is_one, 0, stored), found)
+    found[:, 0] = stored
+    found[is_one, 1] = found[is_one, 4] = stored[is_one]
+    found[is_one, 3:5] = (stored[is_one] > 0)[:, None]
+    has_zeros = stored < design.n_rows
+    found[has_zeros, 3] = np.minimum(found[has_zeros, 3], 0.0)
+    found[has_zeros, 4] = np.maximum(found[has_zeros, 4], 0.0)
+    if not design.n_rows:
+        found[:, 3:5] = np.nan
+    return found
 
 
 def _kind(rows):

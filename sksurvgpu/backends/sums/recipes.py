@@ -110,8 +110,8 @@ def _random(purpose, recipe, part):
 
 # -- at a partition -------------------------------------------------------------------------------
 def count_units(rows):
-    """Units that folds and draws keep whole."""
-    return rows.outcome.n_rows if rows.unit is None else len(np.unique(rows.unit))
+    """Units that folds and draws keep whole, of rows or their outcome."""
+    return rows.n_rows if rows.unit is None else len(np.unique(rows.unit))
 
 
 def make_weight(recipe, rows, part, kept=None):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..contract import Room
 from .exchange import Link, Step
-from .joined import JoinedEvaluation, information_of
+from .joined import JoinedEvaluation, SlopeSums, information_of
 from .matrix import (
     BASES,
     LEVELS,
@@ -43,21 +43,6 @@ class EvaluatedPoint:
         return self.evaluation.loglik
 
 
-class SlopeSums:
-    """Adds up `Sums`."""
-
-    def __init__(self):
-        self.sums = {}
-
-    def add(self, part, answer):
-        """Take in the answer of a partition."""
-        for name, table in answer.tables.items():
-            if name in self.sums:
-                self.sums[name] += table
-            else:
-                self.sums[name] = table.copy()
-
-
 class Session:
     """Operations of one fit.
 
@@ -70,7 +55,7 @@ class Session:
         self.weighed = link.weighed_of(weight)
         # the first gradient of a fit is followed by the null model's measures
         self._riders = ("size", "curvature") if is_first else ()
-        self._here: EvaluatedPoint | None = None  # the last evaluation
+        self.point: EvaluatedPoint | None = None  # the last evaluation
         self._accepted: EvaluatedPoint | None = None
         self._trial: EvaluatedPoint | None = None  # ... or what was accepted before
         self._aim, self._share = np.empty(0), 1.0  # of the trial
@@ -92,8 +77,8 @@ class Session:
     # -- the predictor ----------------------------------------------------------------------------
     def start(self, coef):
         self._accepted = yield from self._evaluate(coef)
-        self._here = self._accepted
-        return self._here.loglik
+        self.point = self._accepted
+        return self.point.loglik
 
     def attempt(self, coef, columns, longest):
         self._aim, self._share = coef.copy(), 1.0
@@ -102,7 +87,7 @@ class Session:
         reach = self._trial.reach
         if reach > longest:
             return reach, np.nan
-        self._here = self._trial
+        self.point = self._trial
         return reach, self._trial.loglik
 
     def shorten(self, share):
@@ -111,18 +96,18 @@ class Session:
     def evaluate_trial(self):
         origin = self._accepted.coef
         coef = self._aim if self._share == 1.0 else origin + self._share * (self._aim - origin)
-        self._trial = self._here = yield from self._evaluate(coef, has_slopes=True)
-        return self._here.loglik
+        self._trial = self.point = yield from self._evaluate(coef, has_slopes=True)
+        return self.point.loglik
 
     def accept(self):
         # the one before stays at hand: a fit may return to it
         self._accepted, self._trial = self._trial, self._accepted
-        self._here = self._accepted
+        self.point = self._accepted
         self.moves += 1
 
     def evaluate(self):
-        self._here = self._accepted
-        return self._here.loglik
+        self.point = self._accepted
+        return self.point.loglik
 
     def _evaluate(self, coef, origin=None, has_slopes=False, longest=np.inf):
         """Point of coefficients, one that is kept if there is one.
@@ -163,19 +148,19 @@ class Session:
 
     # -- at the last evaluation -------------------------------------------------------------------
     def gradient(self, columns):
-        point = self._here
+        point = self.point
         if point.gradient is None:
             yield from self.ask_slopes(point, ("gradient", *self._riders))
             self._riders = ()
         return point.gradient[columns]
 
     def rounding(self):
-        if self._here.size is None:
-            yield from self.ask_slopes(self._here, ("size",))
-        return 4.0 * np.finfo(float).eps * self._here.size
+        if self.point.size is None:
+            yield from self.ask_slopes(self.point, ("size",))
+        return 4.0 * np.finfo(float).eps * self.point.size
 
     def baseline(self):
-        return self._here.evaluation.baseline()
+        return self.point.evaluation.baseline()
 
     def ask_slopes(self, point, want, columns=None, parts=None):
         """Sums over columns at a point, which are kept there; which are returned."""
@@ -202,11 +187,6 @@ class Session:
         read = None if "curvature" in want else columns
         return Step(request, sums.add, parts, read, readings=len(want))
 
-    @property
-    def point(self):
-        """The last evaluation."""
-        return self._here
-
     def information(self, robust):
         """Information of all coefficients at the last evaluation, its diagonal, and the meat."""
         return (yield from information_of(self, robust))
@@ -220,14 +200,14 @@ class Session:
 
     # -- the quadratic model ----------------------------------------------------------------------
     def curvature(self, columns):
-        if self._here.curvatures is None:
-            yield from self.ask_slopes(self._here, ("curvature",))
-        found = self._here.curvatures
+        if self.point.curvatures is None:
+            yield from self.ask_slopes(self.point, ("curvature",))
+        found = self.point.curvatures
         return np.column_stack([found.centred[columns], found.plain[columns]]), found.total
 
     def matrix(self, columns, known):
         if known == 0:
-            self._model = self._here
+            self._model = self.point
         sums = yield from self._ask_matrix(self._model, columns)
         matrix = find_matrix(sums, self._model.evaluation.inverse)
         np.fill_diagonal(matrix, self._model.curvatures.centred[columns])
@@ -237,7 +217,7 @@ class Session:
         parts = self._options.sample
         if parts is None:
             parts = choose_sample(self.link.rows, n_rows)
-        here = self._here
+        here = self.point
         sums = yield from self._ask_matrix(here, columns, parts)
         return find_sample(sums, here.evaluation.inverse, here.curvatures.plain[columns])
 

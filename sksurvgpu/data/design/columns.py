@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..._threads import over_columns
 from ..._versioned import Versioned
 from .kernels import (
     DENSE,
@@ -24,7 +25,6 @@ from .kernels import (
     reorder_columns,
     take_columns,
 )
-from .ranges import over_columns
 from .tables import check_shape, packed_offsets, read_table, value_sizes
 
 __all__ = ["DENSE", "INDICATOR", "SPARSE", "Design", "build_design"]
@@ -157,6 +157,18 @@ class Design(Versioned):
     def arrays(self) -> DesignArrays:
         return DesignArrays(self.kind, self.indptr, self.indices, self.values, self.value_ptr)
 
+    @property
+    def n_stored(self) -> np.ndarray:
+        """Stored entries of every column, all rows of dense ones among them."""
+        return np.where(self.kind == DENSE, self.n_rows, np.diff(self.indptr))
+
+    def stored_values(self, j: int) -> np.ndarray:
+        """Values of the stored entries of column j."""
+        size = self.n_rows if self.kind[j] == DENSE else self.indptr[j + 1] - self.indptr[j]
+        if self.kind[j] == INDICATOR:
+            return np.ones(size)
+        return self.values[self.value_ptr[j] : self.value_ptr[j] + size]
+
     def reordered(self, order, *, n_threads: int = 1) -> "Design":
         """Return the design whose row i is row ``order[i]`` of this one.
 
@@ -187,19 +199,14 @@ class Design(Versioned):
 
     def span(self, j: int) -> float:
         """Largest minus smallest value of column j, zeros that are not stored included."""
-        dense, start = self.kind[j] == DENSE, self.value_ptr[j]
-        size = self.n_rows if dense else int(self.indptr[j + 1] - self.indptr[j])
-        stored = np.ones(size) if self.kind[j] == INDICATOR else self.values[start : start + size]
-        if size < self.n_rows:
-            stored = np.append(stored, 0.0)
-        return float(np.ptp(stored))
+        stored = self.stored_values(j)
+        return float(np.ptp(stored if len(stored) == self.n_rows else np.append(stored, 0.0)))
 
     def typical_values(self) -> np.ndarray:
         """Median of the absolute values of each column that are not zero; 1 without any."""
         typical = np.ones(self.n_columns)
         for j in np.flatnonzero(self.kind != INDICATOR):
-            size = self.n_rows if self.kind[j] == DENSE else self.indptr[j + 1] - self.indptr[j]
-            values = np.abs(self.values[self.value_ptr[j] : self.value_ptr[j] + size])
+            values = np.abs(self.stored_values(j))
             if values.any():
                 typical[j] = np.median(values[values > 0])
         return typical
@@ -271,21 +278,15 @@ class Design(Versioned):
         """
         from scipy.sparse import csc_array
 
-        is_dense = self.kind == DENSE
-        counts = np.where(is_dense, self.n_rows, np.diff(self.indptr))
-        indptr = np.concatenate([[0], np.cumsum(counts)])
+        indptr = np.concatenate([[0], np.cumsum(self.n_stored)])
         # scipy wants one index type, int32 where it fits.
         index_type = np.int32 if indptr[-1] < 2**31 else np.int64
-        indices, data = np.empty(indptr[-1], dtype=index_type), np.ones(indptr[-1])
-        for j in np.flatnonzero(counts):
-            part = slice(indptr[j], indptr[j + 1])
-            indices[part] = (
-                np.arange(self.n_rows)
-                if is_dense[j]
-                else self.indices[self.indptr[j] : self.indptr[j + 1]]
-            )
-            if self.kind[j] != INDICATOR:
-                data[part] = self.values[self.value_ptr[j] : self.value_ptr[j] + counts[j]]
+        indices, data = np.empty(indptr[-1], dtype=index_type), np.empty(indptr[-1])
+        for j in range(self.n_columns):
+            part, rows = slice(indptr[j], indptr[j + 1]), slice(self.indptr[j], self.indptr[j + 1])
+            is_dense = self.kind[j] == DENSE
+            indices[part] = np.arange(self.n_rows) if is_dense else self.indices[rows]
+            data[part] = self.stored_values(j)
         X = csc_array((data, indices, indptr.astype(index_type)), shape=self.shape)
         X.eliminate_zeros()
         return X

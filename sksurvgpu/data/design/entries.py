@@ -83,13 +83,9 @@ def _describe(n_rows, columns, random, found):
 
 def entries_of(design: Design, j: int):
     """Rows in which column j is not zero, and its values there."""
-    first, end = design.indptr[j], design.indptr[j + 1]
-    if design.kind[j] == INDICATOR:
-        return design.indices[first:end], np.ones(end - first)
-    start = design.value_ptr[j]
-    if design.kind[j] == SPARSE:
-        return design.indices[first:end], design.values[start : start + end - first]
-    values = design.values[start : start + design.n_rows]
+    values = design.stored_values(j)
+    if design.kind[j] != DENSE:
+        return design.indices[design.indptr[j] : design.indptr[j + 1]], values
     rows = np.flatnonzero(values)
     return rows, values[rows]
 

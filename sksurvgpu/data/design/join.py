@@ -25,7 +25,7 @@ def join_rows(parts: Sequence[tuple[Design, int, int]]) -> Design:
     nonzero, other = np.zeros((2, first.n_columns), dtype=np.int64)
     given_dense = np.zeros(first.n_columns, dtype=np.bool_)
     for design, low, high in parts:
-        _count(_columns_of(design), low, high, nonzero, other)
+        _count(design.arrays(), low, high, nonzero, other)
         given_dense |= design.kind == DENSE
     limit = np.where(other > 0, MAX_SPARSE_DENSITY, MAX_INDICATOR_DENSITY) * n_rows
     kind = np.where(other > 0, SPARSE, INDICATOR).astype(np.uint8)
@@ -36,13 +36,9 @@ def join_rows(parts: Sequence[tuple[Design, int, int]]) -> Design:
     joined = DesignArrays(kind, indptr, indices, values, packed_offsets(sizes))
     following, offset = indptr[:-1].copy(), 0
     for design, low, high in parts:
-        _append(_columns_of(design), (low, high, offset), following, joined)
+        _append(design.arrays(), (low, high, offset), following, joined)
         offset += high - low
     return Design(n_rows, *joined, first.names)
-
-
-def _columns_of(design):
-    return DesignArrays(design.kind, design.indptr, design.indices, design.values, design.value_ptr)
 
 
 @kernel

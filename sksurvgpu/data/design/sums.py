@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
+from ..._threads import over_columns
 from .kernels import DENSE, INDICATOR
-from .ranges import over_columns
 from .units import check_largest, find_centers
 
 __all__ = ["ColumnMoments", "GroupSums", "column_names", "describe_columns", "sum_by_group"]
@@ -183,7 +183,7 @@ def sum_by_group(design, group=None, n_groups=1, weight=None, *, n_threads=1) ->
     sums = _empty_sums(design, n_all, weight is not None)
     center = find_centers(design, rounding=0.0)
     columns, groups = design.arrays(), RowGroups(group, weights)
-    cost = np.where(design.kind == DENSE, design.n_rows, np.diff(design.indptr)) + 64
+    cost = design.n_stored + 64
 
     def add_up(first, last):
         _sum_columns(first, last, columns, groups, center, sums)

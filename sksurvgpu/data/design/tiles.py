@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..._compile import device, kernel
+from ..._threads import over_columns
 from .columns import Design
 from .kernels import (
     DENSE,
@@ -31,7 +32,6 @@ from .kernels import (
     mark,
     mark_words,
 )
-from .ranges import over_columns
 from .units import moved
 
 __all__ = ["LARGEST", "OrderedDesign", "Tile", "Tiles", "tiles_of"]

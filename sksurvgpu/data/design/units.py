@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..._compile import kernel
-from .kernels import DENSE, INDICATOR
+from .kernels import INDICATOR
 
-__all__ = ["check_magnitudes", "choose_centers", "find_centers", "moved"]
+__all__ = ["check_magnitudes", "choose_centers", "find_centers", "moved", "summarize"]
 
 # A column is centred where its standard deviation is a share of its mean between these: below, it
 # is constant up to rounding.
@@ -26,10 +26,6 @@ LARGEST = 1e100
 def _values(design, n_stored):
     """Offsets and number of the values of every column; 0 of an indicator."""
     return design.value_ptr, np.where(design.kind == INDICATOR, 0, n_stored)
-
-
-def _stored(design):
-    return np.where(design.kind == DENSE, design.n_rows, np.diff(design.indptr))
 
 
 @kernel
@@ -43,19 +39,25 @@ def _find_largest(values, ptr, size, largest):
 
 
 @kernel
-def _find_moments(values, ptr, size, mean, square):
-    """Mean of the values of every column, and the sum of their squared deviations from it."""
+def summarize(values, ptr, size, found):
+    """Sum, squares about the mean, least and largest of the values of every column."""
     for j in range(len(ptr)):
+        if size[j] == 0:
+            continue
+        low = high = values[ptr[j]]
+        total = square = 0.0
         for q in range(ptr[j], ptr[j] + size[j]):
-            mean[j] += values[q]
-        mean[j] /= max(size[j], 1)
+            total += values[q]
+            low, high = min(low, values[q]), max(high, values[q])
+        mean = total / size[j]
         for q in range(ptr[j], ptr[j] + size[j]):
-            square[j] += (values[q] - mean[j]) ** 2
+            square += (values[q] - mean) ** 2
+        found[j, 1], found[j, 2], found[j, 3], found[j, 4] = total, square, low, high
 
 
 def _largest_values(design):
     largest = np.empty(design.n_columns)
-    _find_largest(design.values, *_values(design, _stored(design)), largest)
+    _find_largest(design.values, *_values(design, design.n_stored), largest)
     is_one = (design.kind == INDICATOR) & (np.diff(design.indptr) > 0)
     return np.where(is_one, 1.0, largest)
 
@@ -87,10 +89,10 @@ def find_centers(design, rounding=ROUNDING):
     Only columns with a value for every row can lie so far. With `rounding` 0 those count whose
     deviation may be that of rounding.
     """
-    (mean, square), stored = np.zeros((2, design.n_columns)), _stored(design)
+    stored, found = design.n_stored, np.zeros((design.n_columns, 5))
     ptr, size = _values(design, np.where(stored == design.n_rows, stored, 0))
-    _find_moments(design.values, ptr, size, mean, square)
-    return choose_centers(mean, square, design.n_rows, rounding)
+    summarize(design.values, ptr, size, found)
+    return choose_centers(found[:, 1] / np.maximum(size, 1), found[:, 2], design.n_rows, rounding)
 
 
 def choose_centers(mean, square, n_rows, rounding=ROUNDING):

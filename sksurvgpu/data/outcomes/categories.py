@@ -18,10 +18,18 @@ LARGEST_COUNT = 2**31 - 1  # trials of a row, numbered by 32 bits on devices
 
 @dataclass(frozen=True, eq=False)
 class Categories:
-    """Counts of categories, in the caller's order of rows."""
+    """Counts of categories, in the caller's order of rows.
 
-    labels: np.ndarray  # (k,): sorted labels; names or numbers of the columns of counts
-    counts: np.ndarray  # (n_rows, k), int64: each row has at least one, until it is weighted
+    Attributes
+    ----------
+    labels : ndarray of shape (k,)
+        Sorted labels; names or numbers of the columns of counts.
+    counts : ndarray of shape (n_rows, k), int64
+        Each row has at least one, until it is weighted.
+    """
+
+    labels: np.ndarray
+    counts: np.ndarray
 
     def weighted(self, sample_weight) -> "Categories":
         """Return the counts times row weights, which are whole numbers."""
@@ -59,7 +67,7 @@ class Categories:
 
 
 def read_categories(y, n_rows=None) -> Categories:
-    """Check labels (integers, booleans or strings), or counts of k categories, (n_rows, k)."""
+    """Check the outcome of a model of several categories: labels, or counts of each category."""
     check_given(y)
     if issparse(y):
         raise TypeError("`y` is sparse; pass labels, or counts as a dense array: `y.toarray()`.")

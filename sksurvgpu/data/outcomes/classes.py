@@ -7,33 +7,27 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from ..vectors import check_comparable
-from .fields import flat_vector, take_rows
+from .fields import ValueOfRows, flat_vector, take_rows
 
 __all__ = ["TwoClasses", "encode_labels", "read_classes"]
 
 
 @dataclass(frozen=True, eq=False)
-class TwoClasses:
-    """Checked labels, one entry per row, in the caller's order."""
+class TwoClasses(ValueOfRows):
+    """Checked labels, one entry per row, in the caller's order.
 
-    value: np.ndarray  # (n_rows,), float64: 1 for the second label, 0 for the first
-    labels: np.ndarray  # (2,): sorted labels, as the caller wrote them
+    Attributes
+    ----------
+    value : ndarray of shape (n_rows,), float64
+        1 for the second label, 0 for the first.
+    labels : ndarray of shape (2,)
+        Sorted labels, as the caller wrote them.
+    """
+
+    value: np.ndarray
+    labels: np.ndarray
 
     unit: ClassVar[None] = None  # rows are independent
-
-    @property
-    def n_rows(self) -> int:
-        return self.value.size
-
-    @property
-    def kind(self) -> np.ndarray:
-        """Number of the kind of each row, of which folds have equal shares."""
-        return self.value
-
-    @property
-    def n_events(self) -> np.ndarray:
-        """1 for each row, by which the scores of folds are averaged."""
-        return np.ones(self.n_rows)
 
     def take(self, rows) -> "TwoClasses":
         """Return the outcome of some rows."""
@@ -70,10 +64,7 @@ def refuse_classes(labels):
 
 
 def read_classes(y, *, n_rows=None, may_lack=False) -> TwoClasses:
-    """Check labels (integers, booleans or strings) of two classes.
-
-    Some of the rows of a fit `may_lack` one of them.
-    """
+    """Check the labels of a classifier of two classes: integers, flags or strings; see `fields`."""
     labels, code = encode_labels(y, n_rows, may_lack)
     if len(labels) > 2:
         refuse_classes(labels)

@@ -107,11 +107,11 @@ def _coded(event, labels):
 def read_competing(
     y, *, n_rows=None, strata=None, event_of_interest=1, censoring_groups=None, may_lack=False
 ) -> Outcome:
-    """Check an outcome of `competing_risks`: first field integer, second numeric, any names.
+    """Check the outcome of a model of competing risks, from `competing_risks`; see `fields`.
 
-    Strata are those of the rows where `y` has no field ``stratum``; each of the censoring groups,
-    by default the strata, has a censoring distribution of its own. Some of the rows of a fit
-    `may_lack` the event of interest, which is a code or a label, or be none at all.
+    `event_of_interest` is the code or label of the event whose incidence is modelled, and
+    `censoring_groups` are labels of rows, whose groups have each a censoring distribution of its
+    own; by default they are the strata.
     """
     given = {"n_rows": n_rows, "strata": strata, "model": "Fine-Gray", "no_start": NO_START}
     given["may_lack"] = may_lack

@@ -15,8 +15,23 @@ import numpy as np
 from ...exceptions import NothingToCompareError
 from ..checks import check_exposure, check_positive
 from ..partitioned import outcome_in_partitions
-from ..vectors import check_flags, check_labels, check_row_values, check_whole, encode, from_objects
-from .fields import check_named, check_rows, choose_strata, flat_vector, how_to_build, pack
+from ..vectors import (
+    check_flags,
+    check_labels,
+    check_row_values,
+    check_whole,
+    encode,
+    from_objects,
+)
+from .fields import (
+    ValueOfRows,
+    check_named,
+    check_rows,
+    choose_strata,
+    flat_vector,
+    how_to_build,
+    pack,
+)
 
 __all__ = [
     "GroupedOutcome",
@@ -34,22 +49,28 @@ COUNTS = "numbers of events: whole numbers of at least 0"
 
 
 @dataclass(frozen=True, eq=False)
-class GroupedOutcome:
-    """Checked outcome, one entry per row, in the caller's order."""
+class GroupedOutcome(ValueOfRows):
+    """Checked outcome, one entry per row, in the caller's order.
 
-    # (n_rows,), float64: number of events, 1 for a case and 0 for a control, or any number
+    Attributes
+    ----------
+    value : ndarray of shape (n_rows,), float64
+        Number of events, 1 for a case and 0 for a control, or any number.
+    group : ndarray of shape (n_rows,), int64, or None
+        Position of the row's label in `group_labels`.
+    group_labels : ndarray of shape (n_groups,) or None
+        Sorted labels of subjects or strata, as the caller wrote them; None where there were none.
+    offset : ndarray of shape (n_rows,), float64, or None
+        Logarithm of the exposure.
+    has_events : bool
+        False where values are numbers that count nothing.
+    """
+
     value: np.ndarray
-    # (n_rows,), int64, or None: position of the row's label in `group_labels`
     group: np.ndarray | None = None
-    # (n_groups,): sorted labels of subjects or strata, as the caller wrote them; None where there
-    # were none
     group_labels: np.ndarray | None = None
-    offset: np.ndarray | None = None  # (n_rows,), float64, or None: logarithm of the exposure
-    has_events: bool = True  # False where values are numbers that count nothing
-
-    @property
-    def n_rows(self) -> int:
-        return self.value.size
+    offset: np.ndarray | None = None
+    has_events: bool = True
 
     @property
     def event(self) -> np.ndarray | None:
@@ -57,14 +78,9 @@ class GroupedOutcome:
         return self.value > 0 if self.has_events else None
 
     @property
-    def kind(self) -> np.ndarray:
-        """Number of the kind of each row, of which folds have equal shares."""
-        return self.value
-
-    @property
     def n_events(self) -> np.ndarray:
         """Events of each row, by which the scores of folds are averaged; 1 where there are none."""
-        return self.value if self.has_events else np.ones(self.n_rows)
+        return self.value if self.has_events else super().n_events
 
     @property
     def unit(self) -> np.ndarray | None:
@@ -130,7 +146,7 @@ def matched(case, stratum) -> np.ndarray:
 
 
 def read_case_series(y, *, n_rows=None, may_lack=False) -> GroupedOutcome:
-    """Check an outcome of `case_series`; some rows of a fit `may_lack` events, or be none."""
+    """Check the outcome of a self-controlled case series, from `case_series`; see `fields`."""
     check_named(y, "case_series", CASE_SERIES, n_rows, may_lack)
     fields = _case_series_fields(*(y[field] for field in CASE_SERIES))
     value = fields["count"].astype(np.float64)
@@ -141,10 +157,10 @@ def read_case_series(y, *, n_rows=None, may_lack=False) -> GroupedOutcome:
 
 
 def read_matched(y, *, n_rows=None, strata=None, is_exact=True, may_lack=False) -> GroupedOutcome:
-    """Check an outcome of `matched`, or a vector of booleans or 0/1 with strata beside it.
+    """Check the outcome of a study of matched sets; see `fields`.
 
-    To the exact likelihood sets of cases only say nothing. Some rows of a fit `may_lack` anything
-    to compare, or be none at all.
+    It is from `matched`, or a vector of flags with the set of each row as `strata`. To the exact
+    likelihood (`is_exact`) sets of cases only say nothing.
     """
     if getattr(getattr(y, "dtype", None), "names", None) or (np.ndim(y) > 1 and strata is None):
         check_named(y, "matched", MATCHED, n_rows, may_lack)
@@ -168,12 +184,12 @@ def read_matched(y, *, n_rows=None, strata=None, is_exact=True, may_lack=False) 
 def read_counts(
     y, *, n_rows=None, strata=None, exposure=None, is_conditional=False, may_lack=False
 ) -> GroupedOutcome:
-    """Check counts of events, conditional on strata or not: at least 0, and one positive.
+    """Check the outcome of a Poisson regression, conditional on strata or not; see `fields`.
 
-    They need not be whole, as for scikit-learn's ``PoissonRegressor``. Rows are compared within
-    strata where the model is conditional, and all are one where there are none. The exposure is the
-    time or the number at risk of each row, 1 by default. Some rows of a fit `may_lack` anything to
-    compare, or be none at all.
+    Events of each row are finite numbers of at least 0, at least one of them positive; they need
+    not be whole, as for scikit-learn's ``PoissonRegressor``. The `exposure` is the time or number
+    at risk of each row, positive, and 1 by default. Rows are compared within strata if it
+    `is_conditional`; all rows are one stratum where there are none.
     """
     value = check_row_values(_flat_numbers(y, n_rows, may_lack=may_lack), "y", minimum=0)
     if not (may_lack or value.any()):
@@ -189,7 +205,7 @@ def read_counts(
 
 
 def read_numbers(y, *, n_rows=None, may_lack=False) -> GroupedOutcome:
-    """Check an outcome of finite numbers; some rows of a fit may be none at all."""
+    """Check the outcome of a linear regression, finite numbers; see `fields`."""
     value = check_row_values(_flat_numbers(y, n_rows, may_lack=may_lack), "y")
     return GroupedOutcome(value, has_events=False)
 

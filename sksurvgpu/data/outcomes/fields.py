@@ -1,4 +1,9 @@
-"""Reading of outcomes: vectors, fields of structured arrays, strata."""
+"""Reading of outcomes: vectors, fields of structured arrays, strata.
+
+Readers of outcomes have arguments in common: `n_rows` are the rows of X, where these are known, and
+`strata` labels of rows, where `y` has no field ``stratum``.  Rows that `may_lack` what a fit needs
+of them, an event or a class or any row, are some of those of a fit.
+"""
 
 from dataclasses import replace
 
@@ -22,6 +27,26 @@ CODES = "whole numbers, 0 where the row was censored and 1, 2, ... by kind of ev
 MOST_CODES = 10  # in a message
 EXPECTED = {"b": "bool", "iu": "integer codes", "biu": "bool or integer codes"}
 OTHER_BUILDERS = {("count", "length"): "case_series", ("case", "stratum"): "matched"}
+
+
+class ValueOfRows:
+    """Checked outcome with a number `value` in every row, in the caller's order."""
+
+    value: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        return self.value.size
+
+    @property
+    def kind(self) -> np.ndarray:
+        """Number of the kind of each row, of which folds have equal shares."""
+        return self.value
+
+    @property
+    def n_events(self) -> np.ndarray:
+        """Events of each row, by which the scores of folds are averaged; 1 where none are."""
+        return np.ones(self.n_rows)
 
 
 def how_to_build(builder, fields) -> str:
@@ -132,11 +157,10 @@ def read_survival(
 ):
     """Check an outcome of `surv` or `competing_risks`; return its items, None where not given.
 
-    Its first two fields are event and time, under any names, and events have one of the `kinds` of
-    dtype: "b", "iu" or "biu"; `otherwise` says what to do with others. `strata` are taken where `y`
-    has no field ``stratum``; `model` is the name of one that cannot be fitted without an event;
-    `no_start` says why there may be no field ``start``, and what to do. Some rows of a fit
-    `may_lack` events, or be none at all.
+    The first two fields of `y` are event and time, under any names. Events may have `kinds` of
+    dtype, "b", "iu" or "biu": flags, codes, or both; `otherwise` is what to do with the other ones.
+    The user calls the outcome `name`; a `model` cannot be fitted without an event, and `no_start`
+    says why there may be no field ``start``, and what to do.
     """
     builder = "surv" if kinds == "b" else "competing_risks"
     check_structured(y, builder, EVENT_TIME, name)

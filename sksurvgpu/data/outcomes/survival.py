@@ -34,22 +34,37 @@ SEVERAL = "of several kinds of event take one with as_sksurv(y, event_of_interes
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Checked outcome, one entry per row, in the caller's order."""
+    """Checked outcome, one entry per row, in the caller's order.
 
-    event: np.ndarray  # (n_rows,), bool: rows with the event, or the one of interest
-    time: np.ndarray  # (n_rows,), float64
-    # (n_rows,), float64, or None: the row is at risk in (start, time]; None: from the beginning
+    Attributes
+    ----------
+    event : ndarray of shape (n_rows,), bool
+        Rows with the event, or the one of interest.
+    time : ndarray of shape (n_rows,), float64
+    start : ndarray of shape (n_rows,), float64, or None
+        The row is at risk in (start, time]; None: from the beginning.
+    stratum : ndarray of shape (n_rows,), int64, or None
+        Position of the row's label in `stratum_labels`.
+    stratum_labels : ndarray of shape (n_strata,) or None
+        Sorted labels, as the caller wrote them.
+    subject : ndarray of shape (n_rows,) or None
+        Labels as the caller wrote them.
+    status : ndarray of shape (n_rows,), uint8, or None
+        With competing events: 0 censored, 1 event of interest, 2 competing event.
+    censoring_group : ndarray of shape (n_rows,), int64, or None
+        Number of the group whose censoring the row shares; None where groups are the strata.
+    censoring_labels : ndarray of shape (n_groups,) or None
+        Sorted labels of these groups, as the caller wrote them.
+    """
+
+    event: np.ndarray
+    time: np.ndarray
     start: np.ndarray | None = None
-    # (n_rows,), int64, or None: position of the row's label in `stratum_labels`
     stratum: np.ndarray | None = None
-    stratum_labels: np.ndarray | None = None  # (n_strata,): sorted labels, as the caller wrote them
-    subject: np.ndarray | None = None  # (n_rows,): labels as the caller wrote them
-    # (n_rows,), uint8, or None: 0 censored, 1 event of interest, 2 competing event
+    stratum_labels: np.ndarray | None = None
+    subject: np.ndarray | None = None
     status: np.ndarray | None = None
-    # (n_rows,), int64, or None: number of the group whose censoring the row shares; None where
-    # groups are the strata
     censoring_group: np.ndarray | None = None
-    # (n_groups,): sorted labels of these groups, as the caller wrote them
     censoring_labels: np.ndarray | None = None
 
     @property
@@ -176,11 +191,9 @@ def as_sksurv(y, *, event_of_interest=None) -> np.ndarray:
 
 
 def read_outcome(y, *, n_rows=None, strata=None, name="y", model="Cox", may_lack=False) -> Outcome:
-    """Check an outcome of `surv` or scikit-survival: first field bool, second numeric, any names.
+    """Check the outcome of a survival model, from `surv` or scikit-survival; see `fields`.
 
-    Strata are those of the rows where `y` has no field ``stratum``. `name` is what the user calls
-    the outcome, and `model` what cannot be fitted without an event; None needs none. Some rows of a
-    fit `may_lack` events, or be none at all.
+    A `model` cannot be fitted without an event; None can.
     """
     given = {"n_rows": n_rows, "strata": strata, "name": name, "model": model}
     return Outcome(**read_survival(y, "b", SEVERAL, may_lack=may_lack, **given))
