@@ -97,7 +97,7 @@ class Prepared:
         return replace(self, fits=self.fits.with_options(**changes))
 
     def close(self) -> None:
-        """Let go of rows that are elsewhere."""
+        """Let go of rows in partitions."""
 
     @property
     def fingerprint(self) -> int:
@@ -113,7 +113,7 @@ class Prepared:
         return sizes_of_rows(self.outcome, self.batch)
 
     def costs(self) -> dict[str, Any]:
-        """Fitted attributes that say what was asked of rows elsewhere."""
+        """Fitted attributes that say what was asked of rows in partitions."""
         return {}
 
     def doubts_of(self, solution) -> list[str]:

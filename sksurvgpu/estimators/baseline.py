@@ -70,7 +70,7 @@ class Timeline:
 
     @classmethod
     def of_cells(cls, plan, labels) -> Timeline:
-        """Times of cells, and ends of follow-up, of rows that are elsewhere."""
+        """Times of cells, and ends of follow-up, of rows in partitions."""
         strata = np.arange(plan.n_strata)
         of_cell = np.repeat(np.tile(strata, plan.n_pieces), np.diff(plan.cell_ptr))
         is_time, has_rows = ~np.isnan(plan.cell_time), np.isfinite(plan.events.last)

@@ -121,7 +121,7 @@ class Fitted:
     null_log_likelihood: float
     infinite: np.ndarray  # bool (n_coef,)
     n_constant: int | None  # directions that change nothing, where nothing is penalized
-    costs: dict[str, Any] = field(default_factory=dict)  # public attributes, of rows elsewhere
+    costs: dict[str, Any] = field(default_factory=dict)  # public attributes, of rows in partitions
 
     @classmethod
     def of(cls, prepared, solution) -> Fitted:

@@ -48,7 +48,7 @@ def check_model(text, design, rules):
         if len(text) > MOST_TEXT:
             raise ValueError(f"the text of a model has {len(text):,} letters")
         terms = outline_of(json.loads(text), design.n_columns, design.names).terms
-    except Exception:  # whatever became of a text from elsewhere; words may tell names of columns
+    except Exception:  # whatever became of somebody's text; words may tell names of columns
         journal.exception("A model could not be read.")
         raise NotReleasedError(
             "it cannot read its rows by the model of the message: install the same version at the "

@@ -302,7 +302,7 @@ def _prepare(model, X, y, fit_params, grid):
 
 
 def _check_slopes(wanted, model, prepared, chosen):
-    """Refuse slopes that need the information of rows elsewhere."""
+    """Refuse slopes that need the information of rows in partitions."""
     if not wanted.with_slopes or wanted.with_penalty or not prepared.in_partitions:
         return
     others = (

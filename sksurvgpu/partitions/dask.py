@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.sums.messages import Engine
 from ..data.partitioned import OutcomeInPartitions, in_partitions
-from .dask_engine import DaskEngine, active_client
 from .handles import Rows, check_split
 
 __all__ = ["DaskRows", "as_rows"]
@@ -50,20 +48,11 @@ class DaskRows(Rows):
     delayed: tuple = ()
 
     @classmethod
-    def open(cls, arguments: Mapping[str, Any], read, n_threads: int = 1) -> Engine:
-        """Engine on the workers of the active client, or else of threads."""
-        from ..backends.sums.part import Part
-        from .threads import ThreadEngine
-
-        partitions = zip(*(rows.delayed for rows in arguments.values()), strict=True)
-        loads = [dict(zip(arguments, each, strict=True)) for each in partitions]
-        make = partial(Part, read=read)
-        client = active_client()
-        if client is not None:
-            return DaskEngine(client, loads, make)
-        return ThreadEngine(
-            [make(partial(compute_here, load)) for load in loads], n_threads=n_threads
-        )
+    def loads(cls, arguments: Mapping[str, Any], for_threads: bool) -> list:
+        """Delayed arguments of each partition, which threads compute together."""
+        names, columns = tuple(arguments), (rows.delayed for rows in arguments.values())
+        loads = [dict(zip(names, each, strict=True)) for each in zip(*columns, strict=True)]
+        return [partial(compute_here, load) for load in loads] if for_threads else loads
 
     def map(self, function, like: np.ndarray | None = None, **others: Any) -> Any:
         """Array of Dask of what a function makes of the partitions, when it is computed.

@@ -136,17 +136,20 @@ class Rows(InPartitions):
         from .threads import ThreadEngine
 
         first = next(iter(arguments.values()))
-        loads = [
-            Load({name: rows.loaders[k] for name, rows in arguments.items()})
-            for k in range(first.n_parts)
-        ]
         known = [rows.sizes for rows in arguments.values() if rows.sizes is not None]
         sizes = [sum(column) for column in zip(*known, strict=True)] if known else None
         make = partial(Part, read=read)
         client = None if isinstance(first.source, _Listed) else active_client()
+        loads = cls.loads(arguments, for_threads=client is None)
         if client is not None:
             return DaskEngine(client, loads, make, sizes)
-        return ThreadEngine([make(load) for load in loads], n_threads, first.memory, sizes)
+        return ThreadEngine(list(map(make, loads)), n_threads, first.memory, sizes)
+
+    @classmethod
+    def loads(cls, arguments: Mapping[str, Any], for_threads: bool) -> list:
+        """Loaders of each partition's arguments, for threads of this process or for workers."""
+        names, columns = tuple(arguments), (rows.loaders for rows in arguments.values())
+        return [Load(dict(zip(names, each, strict=True))) for each in zip(*columns, strict=True)]
 
 
 class Results(Rows):

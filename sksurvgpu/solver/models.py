@@ -241,7 +241,7 @@ class SampledMatrix(LocalModel):
     is_matrix = True
 
     def begin(self, columns, known):
-        # first the sample: where rows are far, what is asked for next is known with it
+        # first the sample: where rows are in partitions, what is asked for next is known with it
         matrix = yield from ask(Operations.sample, columns, ROWS_A_COLUMN * len(columns))
         yield from self._ask_curvature(known)
         yield from self.extend(columns)

@@ -1,1 +1,1 @@
-"""Fits from sums over partitions of rows that are elsewhere; `messages` says what travels."""
+"""Fits from sums over partitions of their rows; `messages` says what travels."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from .messages import Describe
-from .problem import RemoteDesign, RemoteProblem
+from .problem import DesignInPartitions, ProblemInPartitions
 
 
 def describe(engine, model):
@@ -46,7 +46,7 @@ def open_problem(
     """Problem of a model, which partitions read from the text `model`."""
     design, joining = _join_columns(descriptions), likelihood.pattern.joined
     plan, tables = joining.open(descriptions, design.n_rows, cuts, events_first)
-    problem = RemoteProblem(
+    problem = ProblemInPartitions(
         engine=engine,
         model=model,
         design=design,
@@ -78,7 +78,7 @@ def _join_columns(descriptions):
         count = joined
         least, largest = np.fmin(least, low), np.fmax(largest, high)
     names = descriptions[0].names
-    return RemoteDesign(
+    return DesignInPartitions(
         n_rows=sum(description.rows for description in descriptions),
         names=None if names is None else np.array(names, object),
         entries=count.astype(np.int64),

@@ -50,7 +50,7 @@ class SumPlan:
 
 
 @dataclass(frozen=True)
-class RemoteDesign:
+class DesignInPartitions:
     """Columns of X, as far as they are known without their rows."""
 
     n_rows: int
@@ -86,7 +86,7 @@ class RemoteDesign:
 
 
 @dataclass(frozen=True)
-class RemoteProblem(ModelColumns):
+class ProblemInPartitions(ModelColumns):
     """A `solver.problem.Problem` as the solver and estimators read it, and who has its rows.
 
     Partitions read the model from `model`: it cannot be changed here.
@@ -94,7 +94,7 @@ class RemoteProblem(ModelColumns):
 
     engine: Engine
     model: str  # as partitions are told
-    design: RemoteDesign
+    design: DesignInPartitions
     plan: SumPlan
     likelihood: Any
     source: np.ndarray

@@ -1,4 +1,4 @@
-"""Weights of rows that are elsewhere: made there, from a recipe of a few numbers.
+"""Weights of rows in partitions: made there, from a recipe of a few numbers.
 
 Recipes have no state: a partition that is asked again, or by another engine, makes the same
 weights.  Draws of a fixed size are those of one draw from all units: the coordinator draws how many

@@ -236,7 +236,7 @@ def add_carried(carry, w_row, carried_row, h, low, high):
         h[i] += carried_row[i] * carry.sums[carry.idx[i]]
 
 
-# -- rows that share their cells with rows elsewhere ------------------------------------------
+# -- rows that share their cells with rows of other partitions --------------------------------
 
 
 @kernel

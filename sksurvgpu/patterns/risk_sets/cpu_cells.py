@@ -43,7 +43,7 @@ SMALLEST_SHARE, SMALLEST_OF_MODELS = 2.0**-53, 2.0**-43
 class RiskSets(NamedTuple):
     """The integers of a risk-set problem, and the case weights of one fit (None: all one).
 
-    Scans of cells read what there is per cell, and of strata; the rows may be elsewhere.
+    Scans of cells read what there is per cell, and of strata; the rows may be in partitions.
     """
 
     exit_idx: np.ndarray  # uint32 per row: cell of its exit
@@ -345,7 +345,7 @@ def curvature(risk_sets, eta, top, cells, h, w_row, low, high):
         h[i] = max(w_row[i] * hazard_of(risk_sets, cells, i), 0.0)
 
 
-# -- rows that share their cells with rows elsewhere ------------------------------------------
+# -- rows that share their cells with rows of other partitions --------------------------------
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""The intercept of rows that are elsewhere, from sums of scores and their slopes at a few nodes.
+"""The intercept of rows in partitions, from sums of scores and their slopes at a few nodes.
 
 Scores are a smooth function of the intercept, so that the polynomial with their values and slopes
 at Chebyshev nodes (Hermite's) knows them on the whole interval between: one exchange in place of
