@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -30,7 +31,7 @@ from sksurvgpu.data.design.join import join_rows
 from sksurvgpu.data.design.tiles import tiles_of
 from sksurvgpu.data.partitioned import in_partitions
 from sksurvgpu.partitions.dask import as_rows
-from sksurvgpu.partitions.handles import Load, Rows, from_lists, open_engine
+from sksurvgpu.partitions.handles import Rows, from_lists, load_all, open_engine
 from sksurvgpu.partitions.threads import ThreadEngine
 
 
@@ -111,7 +112,9 @@ def test_arguments_of_a_fit_have_the_same_partitions(other, message):
 
 def test_load_gives_the_arguments_of_a_partition():
     rows = handles()
-    load = pickle.loads(pickle.dumps(Load({name: one.loaders[1] for name, one in rows.items()})))
+    load = pickle.loads(
+        pickle.dumps(partial(load_all, {k: one.loaders[1] for k, one in rows.items()}))
+    )
     assert load()["X"].shape == (2, 2) and load()["y"].tolist() == [0, 1]
 
 

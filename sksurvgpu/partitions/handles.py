@@ -17,7 +17,7 @@ import numpy as np
 from ..backends.sums.messages import Engine
 from ..data.partitioned import InPartitions
 
-__all__ = ["Load", "Rows", "check_split", "from_lists", "open_engine"]
+__all__ = ["Rows", "check_split", "from_lists", "load_all", "open_engine"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,7 +149,10 @@ class Rows(InPartitions):
     def loads(cls, arguments: Mapping[str, Any], for_threads: bool) -> list:
         """Loaders of each partition's arguments, for threads of this process or for workers."""
         names, columns = tuple(arguments), (rows.loaders for rows in arguments.values())
-        return [Load(dict(zip(names, each, strict=True))) for each in zip(*columns, strict=True)]
+        return [
+            partial(load_all, dict(zip(names, each, strict=True)))
+            for each in zip(*columns, strict=True)
+        ]
 
 
 class Results(Rows):
@@ -164,14 +167,9 @@ def _made(function, load, others):
     return function(load(), **{name: load_other() for name, load_other in others.items()})
 
 
-@dataclass(frozen=True)
-class Load:
-    """Loads the arguments of `fit` of one partition."""
-
-    loaders: Mapping[str, Callable[[], Any]]
-
-    def __call__(self) -> dict[str, Any]:
-        return {name: load() for name, load in self.loaders.items()}
+def load_all(loaders: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+    """Load the arguments of `fit` of one partition."""
+    return {name: load() for name, load in loaders.items()}
 
 
 def open_engine(arguments: Mapping[str, Rows], read, n_threads: int = 1) -> Engine:

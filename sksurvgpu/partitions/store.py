@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -62,29 +62,17 @@ class _Folder:
         return np.asarray(array)
 
 
-@dataclass(frozen=True)
-class _LoadDesign:
-    folder: _Folder
-    part: int
-
-    def __call__(self) -> Design:
-        n_rows = self.folder.manifest["parts"][self.part]["rows"]
-        kind, indptr, indices, values = (self.folder.load(self.part, "X", f) for f in DESIGN)
-        value_ptr = packed_offsets(value_sizes(kind, indptr, n_rows))
-        names = _names_of(self.folder)
-        return Design(n_rows, kind, indptr, indices, values, value_ptr, names)
+def _load_design(folder, part):
+    n_rows = folder.manifest["parts"][part]["rows"]
+    kind, indptr, indices, values = (folder.load(part, "X", field) for field in DESIGN)
+    value_ptr = packed_offsets(value_sizes(kind, indptr, n_rows))
+    return Design(n_rows, kind, indptr, indices, values, value_ptr, _names_of(folder))
 
 
-@dataclass(frozen=True)
-class _LoadFields:
-    folder: _Folder
-    part: int
-    argument: str
-
-    def __call__(self) -> np.ndarray:
-        fields = self.folder.manifest["fields"][self.argument]
-        arrays = {f: self.folder.load(self.part, self.argument, f) for f in fields}
-        return arrays[""] if fields == [""] else pack_fields(arrays)
+def _load_fields(folder, part, argument):
+    fields = folder.manifest["fields"][argument]
+    arrays = {field: folder.load(part, argument, field) for field in fields}
+    return arrays[""] if fields == [""] else pack_fields(arrays)
 
 
 class PartitionedData(Mapping):
@@ -115,7 +103,7 @@ class PartitionedData(Mapping):
         every = range(len(self.lengths))
         self.X = Rows(
             self._folder,
-            tuple(_LoadDesign(self._folder, k) for k in every),
+            tuple(partial(_load_design, self._folder, k) for k in every),
             self.lengths,
             manifest["n_columns"],
             self.names,
@@ -124,7 +112,7 @@ class PartitionedData(Mapping):
         )
         self._handles = {"X": self.X}
         for name in manifest["fields"]:
-            loaders = tuple(_LoadFields(self._folder, k, name) for k in every)
+            loaders = tuple(partial(_load_fields, self._folder, k, name) for k in every)
             self._handles[name] = Rows(self._folder, loaders, self.lengths)
         for name in ("y", "sample_weight", "offset"):
             setattr(self, name, self._handles.get(name))
