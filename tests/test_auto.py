@@ -5,10 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from sksurvgpu import CoxLassoCCD, CoxLassoCV, bootstrap, fit_path
+from sksurvgpu import CoxLassoCCD, CoxLassoCV, LogisticCCD, bootstrap, fit_outcomes, fit_path
 from sksurvgpu.backends import auto, explain
 from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.exceptions import BackendUnavailableError
+from sksurvgpu.patterns.pattern import Pattern
+from sksurvgpu.patterns.rows import RowPattern
 
 # Work, seconds on the CPU, seconds on the device, which takes one before the first fit.
 FITS = [[1e4, 0.1, 0.5], [1e5, 2.0, 0.6], [1e6, 1.4, 0.5], [1e7, 3.0, 0.8], [1e8, 20.0, 2.0]]
@@ -96,6 +98,18 @@ def test_work_is_of_all_fits(measure, monkeypatch, ask, n_fits):
 def test_what_a_user_names_is_taken(measure):
     measure(FITS)
     assert explain("cpu", 1e12) == ("cpu", 'asked for with backend="cpu"')
+
+
+def test_a_model_without_a_part_on_devices_stays_on_the_cpu(measure, monkeypatch):
+    measure([[10.0, 9.0, 1.0]])
+    monkeypatch.setattr("sksurvgpu.backends._open_cuda", never)
+    X, y = np.eye(40)[:, :4] + np.arange(40)[:, None] % 3, np.arange(40) % 2
+    with pytest.raises(AssertionError, match="looked for"):
+        LogisticCCD(alpha=1e-3).fit(X, y)
+    monkeypatch.setattr(RowPattern, "on_device", vars(Pattern)["on_device"])
+    model = LogisticCCD(alpha=1e-3).fit(X, y)
+    assert model.backend_ == "cpu" and "alone" in model.backend_reason_
+    assert fit_outcomes(LogisticCCD(alpha=1e-3), X, {"y": y}, columns=[0]).table.shape
 
 
 def test_the_exact_algorithm_stays_on_the_cpu(measure, monkeypatch):

@@ -22,7 +22,7 @@ from models import Sample, draw_columns
 from oracles.reference_likelihoods import kkt, penalty
 from scipy.optimize import approx_fprime, brentq, minimize
 
-from sksurvgpu import fit_path, wald
+from sksurvgpu import fit_path, residuals, wald
 from sksurvgpu.backends import choose, cpu
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
@@ -270,6 +270,15 @@ def test_standard_errors(case):
     sandwich = covariance @ (design * u[:, None] ** 2).T @ design @ covariance
     robust = wald(fitted, sample.X, y, robust=True, **given(sample))
     np.testing.assert_allclose(robust.standard_errors, np.sqrt(np.diag(sandwich))[:P], rtol=1e-5)
+
+
+def test_deviance_residuals_want_a_formula(case):
+    sample, (model, _) = sample_of(case, 7), ESTIMATORS[case.likelihood]
+    fitted = model(alpha=0.0).fit(sample.X, sample.y["value"])
+    with pytest.raises(ValueError, match='has no `unit_deviance`, pass kind="response"'):
+        residuals(fitted, sample.X, sample.y["value"])
+    found = residuals(fitted, sample.X, sample.y["value"], kind="response")
+    assert found.sum() == pytest.approx(0.0, abs=CLOSE)  # scores, under an intercept
 
 
 def test_path_and_cross_validation(case):

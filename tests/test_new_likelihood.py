@@ -15,8 +15,11 @@ from numba import njit
 from oracles.reference_likelihoods import kkt, penalty
 from scipy.optimize import minimize
 
+from sksurvgpu import LogisticCCD, wald, write_partitions
 from sksurvgpu.backends import cpu
+from sksurvgpu.backends.cpu.pattern import PatternOnCpu
 from sksurvgpu.data.design.columns import build_design
+from sksurvgpu.estimators.models.linear import LogisticModel
 from sksurvgpu.likelihoods import Logistic
 from sksurvgpu.likelihoods.cox import (
     breslow_coordinate,
@@ -25,8 +28,10 @@ from sksurvgpu.likelihoods.cox import (
     efron_jump,
 )
 from sksurvgpu.patterns.groups.plan import plan_groups
+from sksurvgpu.patterns.pattern import Pattern
 from sksurvgpu.patterns.risk_sets import RiskSetPattern
 from sksurvgpu.patterns.rows import RowPattern
+from sksurvgpu.patterns.rows.cpu import RowsOnCpu
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch, Problem
@@ -119,6 +124,65 @@ class TestRows:
         check_close(solution.coef, expected.coef, "coef")
         check_close(solution.loglik, expected.loglik, "published loglik")
         assert 0.0 <= solution.gap <= 1e-7
+
+
+class RowsWithoutSteps(RowsOnCpu):
+    exact_steps = PatternOnCpu.exact_steps
+
+
+class LeastPattern(Pattern):
+    """Rows, with what a fit on the CPU needs, and nothing else."""
+
+    is_conditional = False
+    on_cpu = RowsWithoutSteps
+    weigh_rows = staticmethod(RowPattern.weigh_rows)
+    largest_loglik = staticmethod(RowPattern.largest_loglik)
+    contests_among = RowPattern.contests_among
+
+
+class LeastLogistic(Logistic):
+    pattern = LeastPattern
+
+
+class LeastModel(LogisticModel):
+    likelihood = LeastLogistic
+
+
+class LeastCCD(LogisticCCD):
+    _model = LeastModel
+
+
+class TestPatternsWithoutAPart:
+    X = np.random.default_rng(0).normal(size=(80, 3))
+    y = (X[:, 0] > np.sin(np.arange(80.0))).astype(float)
+
+    def refuses(self, missing):
+        return pytest.raises(ValueError, match=rf"LeastPattern has no `{missing}`; .*\.$")
+
+    def test_fits(self):
+        model = LeastCCD(alpha=0.05).fit(self.X, self.y)
+        expected = LogisticCCD(alpha=0.05).fit(self.X, self.y)
+        assert model.converged_ and np.array_equal(model.coef_, expected.coef_)
+
+    def test_no_exact_steps(self):
+        with pytest.raises(ValueError, match=r"`algorithm` is 'exact'; LeastLogistic has no exact"):
+            LeastCCD(alpha=0.05, algorithm="exact").fit(self.X, self.y)
+
+    def test_no_information(self):
+        model = LeastCCD(alpha=0.0).fit(self.X, self.y)
+        with self.refuses("information"):
+            wald(model, self.X, self.y)
+
+    def test_no_partitions(self, tmp_path):
+        data = write_partitions(tmp_path / "rows.parts", [(self.X, self.y)])
+        with self.refuses("in_part"):
+            LeastCCD(alpha=0.05).fit(data.X, data.y)
+
+    def test_no_device(self, monkeypatch):
+        backend = pytest.importorskip("gpu.backend")
+        backend.simulate_backend(monkeypatch, seed=1)
+        with self.refuses("on_device"):
+            LeastCCD(alpha=0.05, backend="cuda").fit(self.X, self.y)
 
 
 @njit(error_model="numpy")

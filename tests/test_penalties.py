@@ -70,6 +70,8 @@ def value_at(penalty, j, x):
 
 
 def test_values_are_the_elastic_net(penalty, family):
+    if not hasattr(family, "l1_ratio"):
+        pytest.skip("a penalty that is the elastic net nowhere")
     coef = family.clip(RNG.normal(size=P))
     l1, l2 = 1.7 * family.l1_ratio * FACTOR, 1.7 * (1 - family.l1_ratio) * FACTOR
     if not family.is_convex:
@@ -146,7 +148,7 @@ def test_fixed_columns_do_not_count(family):
 def test_nothing_moves_above_the_least_strength(family):
     gradient = np.where(FACTOR > 0, 3.0 * RNG.normal(size=P), 0.0)
     lam = family.lam_max(family.reduced(gradient), FACTOR, np.ones(P))
-    if np.all(family.l1_ratio == 0):
+    if np.all(getattr(family, "l1_ratio", 1.0) == 0):
         return
 
     assert not family.at(1.001 * lam, FACTOR, NOTHING).violation(np.zeros(P), gradient).any()

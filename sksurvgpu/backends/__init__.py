@@ -62,16 +62,23 @@ BACKENDS = {"auto": _CPU, "cpu": _CPU, "cuda": Entry(_open_cuda, _sample_on_cuda
 
 
 def explain(
-    backend: str, work: float | None = None, device: Any = 0, algorithm: str = "majorized"
+    backend: str,
+    work: float | None = None,
+    device: Any = 0,
+    algorithm: str = "majorized",
+    may_leave: bool = True,
 ) -> tuple[str, str]:
     """Name of the backend that serves a request, and why; never a silent replacement.
 
-    `work` is the number of nonzeros of X times the number of fits, where it is known.
+    `work` is the number of nonzeros of X times the number of fits, where it is known; `may_leave`
+    says whether devices have the model.
     """
     if backend != "auto":
         return backend, f'asked for with backend="{backend}"'
     if algorithm == "exact":
         return "cpu", 'backend="auto" takes the CPU for algorithm="exact", no faster elsewhere'
+    if not may_leave:
+        return "cpu", 'backend="auto" takes the CPU, where alone the model is'
     return decide(work, lambda: _find_obstacle(device))
 
 

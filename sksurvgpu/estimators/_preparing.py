@@ -48,11 +48,11 @@ def prepare(
     n_threads = count_threads(estimator.n_jobs)
     open_backend(estimator, estimator.backend)  # what cannot run is an error before any work
     design, header = read_columns(X, may_lack)
-    work = n_fits * design.n_entries
-    asked = explain(estimator.backend, work, devices_of(estimator), estimator.algorithm)
     check_magnitudes(design)
     assembled = assemble(estimator, design, y, sample_weight, offset, given, may_lack)
     problem, by_column = assembled.problem, assembled.given
+    work, may_leave = n_fits * design.n_entries, problem.likelihood.pattern.has("on_device")
+    asked = explain(estimator.backend, work, devices_of(estimator), estimator.algorithm, may_leave)
     route, backend = route_of(estimator, by_column), open_backend(estimator, asked[0])
     batch = replace(assembled.batch, coef=start_of(estimator, problem.n_columns))
     prepared = Prepared(

@@ -98,8 +98,9 @@ class Study:
         self.features = [all_names[k] for k in self._coefs]
         self._values = [self.X.select([j]).dot([1.0]) for j in source[self._coefs]]
         self._are_flags = [np.isin(values, (0.0, 1.0)).all() for values in self._values]
-        likelihood = outline.likelihood
-        self._ignores_shifts = likelihood.pattern.is_conditional or likelihood.intercept
+        likelihood, pattern = outline.likelihood, outline.likelihood.pattern
+        self._ignores_shifts = pattern.is_conditional or likelihood.intercept
+        self._may_leave = pattern.has("on_device")
         self._order = None
 
     def arrange(self, first, n_threads):
@@ -115,7 +116,8 @@ class Study:
             self._values = [values[self._order] for values in self._values]
         if self._ignores_shifts and (center := find_centers(X)).any():
             X = moved(X, -center, in_place=X is not self.X)
-        backend, _ = explain(self.model.backend, X.n_entries, devices_of(self.model))
+        asked, device = self.model.backend, devices_of(self.model)
+        backend, _ = explain(asked, X.n_entries, device, may_leave=self._may_leave)
         self.model.set_params(backend=backend)
         self.X = replace(X, keeps_order=backend == "cpu")
 

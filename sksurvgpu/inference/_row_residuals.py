@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..data import options
 from ..information.inverse import Inverse
 from ..patterns.groups.information import GroupView
 
@@ -54,7 +55,11 @@ def _pearson(view: GroupView) -> np.ndarray:
 
 def _deviance(view: GroupView) -> np.ndarray:
     residual, slope, weight = _parts(view)
-    unit = view.rows.problem.likelihood.unit_deviance(view.rows.plan.value, residual, slope)
+    likelihood = view.rows.problem.likelihood
+    if not hasattr(likelihood, "unit_deviance"):
+        name = type(likelihood).__name__
+        options.refuse("deviance", "kind", f'{name} has no `unit_deviance`, pass kind="response"')
+    unit = likelihood.unit_deviance(view.rows.plan.value, residual, slope)
     return view.rows.per_row(np.sign(residual) * np.sqrt(np.maximum(weight * unit, 0.0)))
 
 

@@ -118,7 +118,8 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
         is_local = curvature > POSITIVE and slack > residual and not estimator.infinite_.any()
         if len(known) == len(coef):
             concavity = penalty.family.concavity(penalty.columns)
-            is_convex = _least_eigenvalue(information, concavity) > POSITIVE
+            is_convex = bool(np.isfinite(concavity).all())  # -inf where a slope jumps down
+            is_convex = is_convex and _least_eigenvalue(information, concavity) > POSITIVE
     return Certificate(bool(estimator.converged_), is_local, is_convex, curvature, slack)
 
 

@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import getattr_static
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from ..backends.cpu.pattern import PatternOnCpu
-    from ..backends.cuda.pattern import PatternOnDevice
-    from ..backends.sums.joined import Joining
-    from ..backends.sums.pattern import PatternInPart
-    from ..information.views import View
     from .contests import Contests
 
 
@@ -62,6 +59,22 @@ class Lazy:
         return getattr(import_module(self._module, self._folder), self._name)
 
 
+class Missing:
+    """A part that a pattern has not: who asks for it hears how to do without."""
+
+    def __init__(self, without: str):
+        self._without = without
+
+    def __set_name__(self, pattern, attribute):
+        self._part = attribute
+
+    def __get__(self, instance, pattern):
+        raise ValueError(f"This model's {pattern.__name__} has no `{self._part}`; {self._without}.")
+
+
+_TOGETHER = "pass X and y in memory, and not in partitions"
+
+
 class Pattern:
     """A way of looping over rows; the class itself is what likelihoods name."""
 
@@ -70,11 +83,16 @@ class Pattern:
     # Whether plans have cells of time (`risk_sets.plan`), and lanes beside them (`carried.plan`).
     has_cells = has_lanes = False
 
-    on_cpu: type[PatternOnCpu]  # rows of one fit
-    on_device: type[PatternOnDevice]  # rows of all fits of a batch
-    in_part: type[PatternInPart]  # rows of a partition, which answer a coordinator
-    joined: type[Joining]  # how a coordinator joins what partitions answer
-    information: type[View]  # information and scores at the coefficients of a fit
+    on_cpu: type[PatternOnCpu]  # rows of one fit; no pattern is without
+    on_device: Any = Missing('pass backend="cpu"')  # `PatternOnDevice`: all fits of a batch
+    in_part: Any = Missing(_TOGETHER)  # `PatternInPart`: rows of a partition, which answer
+    joined: Any = Missing(_TOGETHER)  # `Joining`: how a coordinator joins what they answer
+    information: Any = Missing("take `bootstrap`")  # `View`: information and scores of a fit
+
+    @classmethod
+    def has(cls, part) -> bool:
+        """Whether a part is there, by the name of its attribute."""
+        return not isinstance(getattr_static(cls, part), Missing)
 
     @classmethod
     def weigh(cls, plan, weight) -> Weighted:

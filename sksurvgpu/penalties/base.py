@@ -250,7 +250,7 @@ class Family:
         return columns
 
     def concavity(self, columns):
-        """The least curvature that it has anywhere, of columns; never more than 0."""
+        """The least curvature that it has anywhere, of columns; -inf where a slope jumps down."""
         return np.zeros(len(columns[0]))
 
     def dual(self, columns, gradient):

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ..._compile import kernel
+from ...data import options
 from . import moves, tasks
 
 
@@ -59,7 +60,8 @@ class PatternOnCpu:
 
     def exact_steps(self, eta):
         """`exact.Steps` from a predictor, which they move."""
-        raise NotImplementedError
+        name = type(self._likelihood).__name__
+        options.refuse("exact", "algorithm", f'{name} has no exact steps, pass "majorized"')
 
     @property
     def live(self):
