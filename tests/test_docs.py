@@ -156,3 +156,23 @@ def test_versions_of_the_pages_list_this_one():
     assert [entry["url"] for entry in versions if entry["version"] == sksurvgpu.__version__] == [
         f"/{sksurvgpu.__version__}/"
     ]
+
+
+def test_paths_of_the_map_exist():
+    """In each row of its list a name alone is in the folder of the one before."""
+    package, missing, n_paths = ROOT / "sksurvgpu", [], 0
+    for row in re.findall(r"^   \* - (.*(?:\n {5}(?!- ).*)*)", source("developers"), re.MULTILINE):
+        folder = ""
+        for path in re.findall(r"``([^`\n]+(?:\.py|/))``", row):
+            path = path if "/" in path else f"{folder}/{path}".lstrip("/")
+            folder, n_paths = path.rpartition("/")[0], n_paths + 1
+            missing += [] if any(package.glob(path.rstrip("/"))) else [path]
+    assert n_paths > 140 and missing == []
+
+
+def test_layers_of_the_map_exist():
+    table = source("developers").partition("\nLayers\n")[2].partition("\nWalks\n")[0]
+    names = re.findall(r"^``(\w+)``", table, re.MULTILINE) + re.findall(r"``(_\w+)``", table)
+    places = {name: ROOT / "sksurvgpu" / name for name in names}
+    assert len(places) > 20
+    assert [n for n, p in places.items() if not (p.exists() or p.with_suffix(".py").exists())] == []

@@ -16,10 +16,10 @@ in the caller's order: ``plan.per_copy(weight[plan.order])``. A row of weight 0 
 are float64; columns int64 without repetitions, perhaps none.
 
 **Order.**  `start` comes first.  An *evaluation* (`start`, `attempt`, `evaluate_trial`, `evaluate`)
-finds the log-likelihood and the score residuals u of a predictor; `gradient`, `rounding`,
-`curvature`, `sample`, `cycle` and `baseline` speak of the last one.  `attempt` makes a trial
-predictor, `shorten` and `evaluate_trial` may follow, and `accept` makes it the predictor; a trial
-that is not accepted is left by `evaluate`, before anything but them is asked.  `matrix` is of
+finds the log-likelihood and the score residuals u, of row copies, at a predictor; `gradient`,
+`rounding`, `curvature`, `sample`, `cycle` and `baseline` speak of the last one.  `attempt` makes a
+trial predictor, `shorten` and `evaluate_trial` may follow, and `accept` makes it the predictor; a
+trial that is not accepted is left by `evaluate`, before anything but them is asked.  `matrix` is of
 the last evaluation where nothing is `known`, and then stays at that point until nothing is known
 again, whatever is evaluated in between.  Only `start` follows `cycle`.
 
