@@ -163,9 +163,10 @@ def signature_of(kernel, arguments):
 
 
 def name_of(kernel):
-    """Module and name."""
+    """Module and name; of a pattern's kernels the pattern and name."""
     plain = kernel.py_func
-    return f"{plain.__module__.rpartition('.')[2]}.{plain.__qualname__}"
+    *folders, module = plain.__module__.split(".")
+    return f"{folders[-1] if 'patterns' in folders else module}.{plain.__qualname__}"
 
 
 class RecordingDevice(SimulatedDevice):
