@@ -101,6 +101,7 @@ def test_what_a_user_names_is_taken(measure):
 
 
 def test_a_model_without_a_part_on_devices_stays_on_the_cpu(measure, monkeypatch):
+    pytest.importorskip("numba_cuda")
     measure([[10.0, 9.0, 1.0]])
     monkeypatch.setattr("sksurvgpu.backends._open_cuda", never)
     X, y = np.eye(40)[:, :4] + np.arange(40)[:, None] % 3, np.arange(40) % 2

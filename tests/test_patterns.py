@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from sksurvgpu.backends.cpu.pattern import PatternOnCpu
-from sksurvgpu.backends.cuda.pattern import PatternOnDevice
 from sksurvgpu.backends.sums.joined import Joining
 from sksurvgpu.backends.sums.pattern import PatternInPart
 from sksurvgpu.information.views import View
@@ -15,7 +14,6 @@ from sksurvgpu.patterns.pattern import Pattern
 
 PARTS = {
     "on_cpu": PatternOnCpu,
-    "on_device": PatternOnDevice,
     "in_part": PatternInPart,
     "joined": Joining,
     "information": View,
@@ -27,9 +25,21 @@ def test_a_pattern_has_all_its_parts(name):
     pattern = LIKELIHOODS[name].pattern
     assert issubclass(pattern, Pattern)
     for attribute, base in PARTS.items():
-        part = getattr(pattern, attribute)
-        assert issubclass(part, base)
-        assert part.__module__.startswith(f"{pattern.__module__}.")
+        check_part(pattern, attribute, base)
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_a_pattern_has_a_part_for_devices(name):
+    pytest.importorskip("numba_cuda")
+    from sksurvgpu.backends.cuda.pattern import PatternOnDevice
+
+    check_part(LIKELIHOODS[name].pattern, "on_device", PatternOnDevice)
+
+
+def check_part(pattern, attribute, base):
+    part = getattr(pattern, attribute)
+    assert issubclass(part, base)
+    assert part.__module__.startswith(f"{pattern.__module__}.")
 
 
 def test_a_likelihood_imports_no_backend():
