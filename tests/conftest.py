@@ -78,8 +78,9 @@ def pytest_collection_modifyitems(config, items):
 # Estimators share their face: a survival model, a classifier and a search have it checked by
 # scikit-learn. Exact steps have kernels of their own for every likelihood and form of its data.
 CHECKED = ("NumericOutcome(", "LogisticCCD(", "PoissonCV(")
-EXACT = re.compile(r"breslow|(?<!conditional_)logistic")
-LIKELIHOOD = re.compile(r"efron|fine_gray|poisson|gaussian|linear|logistic|series|sets")
+EXACT = re.compile(r"breslow|(?<!conditional[_ ])logistic")
+LIKELIHOOD = re.compile(r"efron|fine[_-]gray|poisson|gaussian|linear|logistic|series|sets")
+ALL_EXACT = ("test_certificate_of_the_exact_algorithm", "test_cycle_of_exact_steps")
 
 
 def _is_thorough(item):
@@ -90,7 +91,7 @@ def _is_thorough(item):
         return not any(name in item.name for name in CHECKED)
     params = item.callspec.params if hasattr(item, "callspec") else {}
     is_exact = "exact" in (params.get("algorithm"), params.get("any_way", ("",))[-1])
-    is_exact |= item.name.startswith("test_certificate_of_the_exact_algorithm")
+    is_exact |= item.name.startswith(ALL_EXACT)
     return is_exact and bool(LIKELIHOOD.search(item.name)) and not EXACT.search(item.name)
 
 

@@ -9,7 +9,15 @@ from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
-from test_repository import MODULES, PACKAGE, imports, module_name, relative, without_type_checking
+from test_repository import (
+    MODULES,
+    PACKAGE,
+    imports,
+    module_name,
+    relative,
+    tree_of,
+    without_type_checking,
+)
 
 # Parts of a path that stand for the same thing on several backends.
 MIRRORED = re.compile(r"^(cpu|cuda|sums|part)(?=_|$)")
@@ -19,7 +27,7 @@ PRONOUNS = ("What ", "The same", "That of", "Those ", "It,", "It ", "Its ", "...
 
 @pytest.fixture(scope="module")
 def trees():
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
+    return {path: tree_of(path) for path in MODULES}
 
 
 # -- tuples that hide arguments ---------------------------------------------------------------

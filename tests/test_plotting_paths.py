@@ -311,6 +311,7 @@ def test_missing_matplotlib_is_named(path, monkeypatch):
         PathDisplay.from_path(path)
 
 
+@pytest.mark.thorough
 def test_matplotlib_is_loaded_when_something_is_drawn():
     code = "import sys; from sksurvgpu.plotting import *; print('matplotlib' in sys.modules)"
     assert run_python(code).strip() == "False"

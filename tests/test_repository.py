@@ -8,6 +8,7 @@ import doctest
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,12 @@ NO_SKLEARN = {"backends", "patterns", "likelihoods"}
 CUDA_MODULE = "backends/cuda/_cuda.py"
 # Spelled in halves, so that this file does not contain them.
 FORBIDDEN = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]) + r")\b")
+
+
+@cache
+def tree_of(path):
+    """Syntax of a module, which no test changes."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def module_name(path):
@@ -224,7 +231,7 @@ def foreign_reads(trees):
 
 
 def test_underscored_names_stay_in_their_folder():
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
+    trees = {path: tree_of(path) for path in MODULES}
     assert foreign_reads(trees) == []
 
 
@@ -251,7 +258,7 @@ def test_no_sklearn_estimators_below_the_estimators():
         layer = module_name(path).split(".")[0]
         if RANK[layer] >= RANK["estimators"]:
             continue
-        for level, module, _ in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        for level, module, _ in imports(tree_of(path)):
             if level or module.split(".")[0] != "sklearn":
                 continue
             if layer in NO_SKLEARN or not module.startswith(SKLEARN_ANYWHERE):
@@ -264,7 +271,7 @@ def test_numba_cuda_is_imported_in_one_place():
         relative(path)
         for path in MODULES
         if relative(path) != CUDA_MODULE
-        for level, module, names in imports(ast.parse(path.read_text(encoding="utf-8")))
+        for level, module, names in imports(tree_of(path))
         if level == 0
         and (module.startswith("numba.cuda") or (module == "numba" and "cuda" in names))
     ]
@@ -283,7 +290,7 @@ def test_files_are_short():
 def test_functions_are_short():
     wrong = {}
     for path in MODULES:
-        for name, node in functions(ast.parse(path.read_text(encoding="utf-8"))):
+        for name, node in functions(tree_of(path)):
             key = f"{relative(path)}::{name}"
             n_lines = own_lines(node)
             if n_lines > FUNCTION_EXCEPTIONS.get(key, (MAX_FUNCTION_LINES,))[0]:
@@ -295,7 +302,7 @@ def test_functions_take_few_positional_arguments():
     wrong = {}
     for path in MODULES:
         layer = module_name(path).split(".")[0]
-        for name, node in functions(ast.parse(path.read_text(encoding="utf-8"))):
+        for name, node in functions(tree_of(path)):
             key = f"{relative(path)}::{name}"
             is_kernel = layer in KERNEL_LAYERS or any(
                 "jit" in ast.unparse(decorator) for decorator in node.decorator_list
@@ -329,7 +336,7 @@ def test_modules_of_tests_fit_nothing_on_import():
     """Every process imports all of them, also for one test, and would compile what they fit."""
     found = []
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        calls = set(called_on_import(ast.parse(path.read_text(encoding="utf-8"))))
+        calls = set(called_on_import(tree_of(path)))
         found += [path.name] if calls & {"fit", "fit_path", "from_long"} else []
     assert found == []
 

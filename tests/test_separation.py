@@ -161,6 +161,7 @@ def many_rows(n=3_000, p=30):
     return X, rng.random(n) < 0.6, time
 
 
+@pytest.mark.thorough
 def test_one_row_decides_among_many():
     X, event, time = many_rows()
     none = np.flatnonzero(~event & (time > np.median(time)))[:9]

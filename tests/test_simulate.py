@@ -236,6 +236,7 @@ def test_ehr_columns_are_positively_correlated():
     assert 0.03 < (off_diagonal > 0.15).mean() < 0.2
 
 
+@pytest.mark.thorough
 def test_ehr_near_duplicates():
     n, p = 20_000, 200
 

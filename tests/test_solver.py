@@ -301,6 +301,7 @@ def test_time_varying_is_the_split_data(start, shape, bins, ties, check_close, m
     np.testing.assert_allclose(solution.loglik, reference_at(split, solution.coef, ties).loglik)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("algorithm", "far"), [("majorized", 200.0), ("exact", 30.0)])
 def test_far_start(algorithm, far, ties, check_close):
     """Predictors of a range beyond floating point on the way, where the algorithm knows them."""

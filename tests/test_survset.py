@@ -146,6 +146,7 @@ IN_R = {
 }
 
 
+@pytest.mark.thorough
 def test_indicators_of_all_levels():
     """Brands, models within brands, and three pairs: eight of 41 depend on those before them."""
     with warnings.catch_warnings():  # its pickles name a module that NumPy has moved

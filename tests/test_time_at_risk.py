@@ -90,6 +90,7 @@ def one_by_one(person, events, start, end, washout):
     return (2, None, None) if time == 0 else (None, 0, time)
 
 
+@pytest.mark.thorough
 def test_every_day_is_counted():
     rng = np.random.default_rng(0)
     n = 300
