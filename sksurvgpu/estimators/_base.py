@@ -99,7 +99,6 @@ class PenalizedModel(Estimator):
             require_refit(self, prepared, solution)
             adopt(self, Fitted.of(prepared, solution))
             doubts = doubts_of(self, prepared, solution)
-        # the decorator of `fit` and this lie between the warning and the user
         if doubts:
             warn(" ".join(doubts), ConvergenceWarning)
         elif empty := explain_empty(self):  # of a fit that can be trusted
