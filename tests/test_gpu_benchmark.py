@@ -42,7 +42,7 @@ from sksurvgpu.backends.cuda._cuda import Device
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.exceptions import BackendUnavailableError
 
-TOOLS = ("profile", "sanitizer", "host")  # which call what is not there, or not here
+TOOLS = ("profile", "sanitizer")  # which call what is not there
 
 
 @pytest.fixture
@@ -59,7 +59,6 @@ def device(monkeypatch):
     monkeypatch.setattr(
         kernels, "call", lambda module, name, given, **more: kernels.measure_here(**given)
     )
-    monkeypatch.setattr(first.Host, "measure", lambda self, *given: {"not_run": "not here"})
     simulate_sampling(monkeypatch, simulated, compiled=True)
     return simulated
 
@@ -345,14 +344,6 @@ def test_rule_of_auto(tmp_path):
     crossover.main([*map(str, files), "--output", str(out)])
     expected = {"device": "H200", "start": 1.25, "fits": [[90, 1.0, 0.5]]}
     assert json.loads(out.read_text()) == expected
-
-
-def test_scripts_of_the_host(monkeypatch):
-    monkeypatch.setattr(first.Host, "scripts", (("one", "iteration"),))
-    host = part_of("host")
-    ran = host.measure("one", TINY, run=lambda *given: (0, "a: 1 s\nb: 2 s\n"))
-    assert [line["item"] for line in host.lines("one", ran)] == ["one", "  a: 1 s", "  b: 2 s"]
-    assert "broken" in host.measure("one", TINY, run=lambda *given: (1, "broken"))["error"]
 
 
 def test_chains_that_differ_are_failures(monkeypatch):

@@ -78,8 +78,7 @@ CALLS = {
             "ceilings": 0.1,
             "kernels": 0.2,
             "passes": 0.1,
-            "variants": 0.15,
-            "host": 0.05,
+            "variants": 0.2,
             "start": 0.15,
             "profile": 0.15,
         },
@@ -89,7 +88,7 @@ CALLS = {
     "call3": Call(5.0, {"sanitizer": 1.0}),
 }
 SIDE_BY_SIDE = ("parity", "sanitizer")  # parts whose processes may run at the same time
-MODULES = {"chip": "first", "smoke": "first", "host": "first"}
+MODULES = {"chip": "first", "smoke": "first"}
 MODULES |= {"variants": "kernels", "profile": "kernels", "sanitizer": "parity"}
 MARGIN = 0.05  # of the minutes, for starting, and ending what is late
 

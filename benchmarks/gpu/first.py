@@ -1,11 +1,10 @@
-"""First looks at a device: what is installed, whether a fit is right, what the host does."""
+"""First looks at a device: what is installed, and whether a fit is right."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
-import sys
 import time
 from importlib.metadata import distributions
 
@@ -16,7 +15,6 @@ from sksurvgpu.backends import cpu
 from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch
 
-from ..processes import TookTooLongError, environment, run
 from ..report import PACKAGES
 from . import ceilings, problems
 from .day import Part
@@ -207,29 +205,3 @@ def _difference(found, expected, name):
     """Largest, relative to the largest number of each fit."""
     pairs = [(getattr(a, name), getattr(b, name)) for a, b in zip(found, expected, strict=True)]
     return max(float(np.max(np.abs(a - b)) / max(np.max(np.abs(b)), 1e-300)) for a, b in pairs)
-
-
-# -- the host ---------------------------------------------------------------------------------
-
-
-class Host(Part):
-    """Lines that the scripts of `host` print."""
-
-    limit = 100.0
-    scripts = (("iteration", "iteration"), ("set-up of 100 folds", "folds --rows 1000000"))
-
-    def jobs(self, sizes):
-        return [(item,) for item, _ in self.scripts]
-
-    def measure(self, item, sizes, run=run):
-        script = dict(self.scripts)[item].split()
-        command = [sys.executable, "-m", f"{__package__}.host", *script]
-        try:
-            status, printed = run(command, self.limit - 10.0, environment())
-        except TookTooLongError as error:
-            return {"not_run": f"no time: {error}"}
-        return {"printed": printed.splitlines()} if status == 0 else {"error": printed[-2_000:]}
-
-    def lines(self, item, result):
-        yield {"item": item}
-        yield from ({"item": f"  {line}"} for line in result["printed"])

@@ -1,40 +1,34 @@
 """The host's work for a fit, measured without a device: ``python -m benchmarks.gpu.host``.
 
-``iteration``: host time of an iteration, of the solver and of what prepares launches and copies.
-The driver is replaced: launches do nothing, memory is the host's, and what a device would answer
-was recorded from sessions on the CPU. All else is what runs beside a device: the solver, the
-backend's host code, the types and words of arguments. Times are CPU times of one thread, of every
-iteration the least of some runs.
+The driver is a stand-in (`stand_in`): launches do nothing, memory is the host's. All else is what
+runs beside a device: numba-cuda, the solver, the backend's host code.
+
+``iteration``: host time of an iteration, of the solver and of what prepares launches and copies,
+and what it asks of the driver. What a device would answer was recorded from sessions on the CPU.
+Times are CPU times of one thread, of every iteration the least of some runs.
 
 ``folds``: what comes before the first kernel of a batch, for folds and replicates at a million
-rows. The device is a stand-in that keeps arrays and runs no kernel, so that the time is the host's
-alone: uploads are copies within its memory.
+rows.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 
 from sksurvgpu import CoxLassoCCD, FineGrayCCD, LogisticCCD, SurvivalKFold, competing_risks, surv
-from sksurvgpu.backends import cuda
+from sksurvgpu._compile import listeners
+from sksurvgpu.backends import choose
 from sksurvgpu.backends.contract import Operations, Room, ask, serve_in_rounds
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
-from sksurvgpu.backends.cuda import _cuda
-from sksurvgpu.backends.cuda.arrays import address_of
-from sksurvgpu.backends.cuda.layout import Layout
-from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.estimators._preparing import prepare
 from sksurvgpu.inference._replicates import Replicates
 from sksurvgpu.penalties import ElasticNet
@@ -46,74 +40,12 @@ from sksurvgpu.solver.way import Way
 
 from ..processes import timed
 from .problems import cox_problem
+from .stand_in import Counts, call_on_stand_in, counts
 
 # -- iterations -------------------------------------------------------------------------------
 
-# A device like an H100: layouts and numbers of blocks follow from it.
-LIMITS = {"MULTIPROCESSOR_COUNT": 132, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232_448}
-BLOCKS_EACH = 4  # resident on a multiprocessor
+HERE = f"{__package__}.host"
 PENALTY = 0.25  # over the root of the number of rows
-
-
-class IdleDriver:
-    """Calls of the driver that copy what goes up and down, and otherwise do nothing."""
-
-    def allocate(self, n_bytes):
-        memory = np.zeros(n_bytes, np.uint8)
-        return SimpleNamespace(device_pointer=address_of(memory), memory=memory)
-
-    def __getattr__(self, name):
-        def call(*arguments):
-            if name.startswith("cuMemcpy"):
-                ctypes.memmove(*arguments[:3])
-
-        setattr(self, name, call)
-        return call
-
-
-class LaunchingDevice(_cuda.Device):
-    """Kernels have their types found and are not compiled."""
-
-    def _compile(self, kernel, kinds, arguments):
-        key = kernel, kinds
-        if key not in self._compiled:
-            assert tuple(map(kernel.typeof_pyval, arguments))
-            blocks = BLOCKS_EACH * self.n_multiprocessors
-            compiled = SimpleNamespace(
-                cooperative=True, max_cooperative_grid_blocks=lambda threads, shared: blocks
-            )
-            self._compiled[key] = compiled, len(self._compiled)
-        return self._compiled[key]
-
-
-@contextmanager
-def idle_device():
-    """A device without a driver."""
-    idle, kept = IdleDriver(), (_cuda.cuda, _cuda.driver, _cuda.misfit)
-    context = SimpleNamespace(
-        memalloc=idle.allocate,
-        deallocations=SimpleNamespace(clear=lambda: None),
-        get_memory_info=lambda: (2**36, 2**36),
-    )
-    functions = {
-        "select_device": lambda ordinal: None,
-        "get_current_device": lambda: SimpleNamespace(name="idle", id=0, **LIMITS),
-        "current_context": lambda: context,
-        "synchronize": lambda: None,
-        "pinned_array": np.empty,
-        "is_cuda_array": _cuda.cuda.is_cuda_array,
-        "types": _cuda.cuda.types,
-        "jit": _cuda.cuda.jit,
-        "driver": SimpleNamespace(driver=SimpleNamespace(get_version=lambda: None)),
-    }
-    names = {name: getattr(_cuda.driver, name) for name in ("CudaAPIError", "binding")}
-    _cuda.cuda = SimpleNamespace(gpus=[0], **functions)
-    _cuda.driver = SimpleNamespace(driver=idle, **names)
-    _cuda.misfit = lambda *versions: None
-    try:
-        yield LaunchingDevice(0)
-    finally:
-        _cuda.cuda, _cuda.driver, _cuda.misfit = kept
 
 
 class Answers(CpuSession):
@@ -129,20 +61,21 @@ class Replay:
 
     session: object
     answers: Iterator
-    marks: list = field(default_factory=list)  # time and model at every outer iteration
+    marks: list = field(default_factory=list)  # time, counts and model at every outer iteration
 
     def serve(self, name, fits, requests):
         self.session.serve(name, fits, requests)
         return next(self.answers)
 
     def report(self, way, point, iteration, residual):
-        self.marks.append((time.thread_time(), way, way.model))
+        if not self.marks or way is self.marks[0][0]:
+            self.marks.append((way, way.model, time.thread_time(), np.array(counts())))
 
     def iterations(self):
-        """Seconds of the first fit's outer iterations, and whether its model was kept."""
-        own = [mark for mark in self.marks if mark[1] is self.marks[0][1]]
+        """Of the first fit: whether the model was kept, seconds, and what was asked for."""
         return [
-            (end - start, before is after) for (start, _, before), (end, _, after) in pairwise(own)
+            (before is after, end - start, (later - asked).tolist())
+            for (_, before, start, asked), (_, after, end, later) in pairwise(self.marks)
         ]
 
 
@@ -160,8 +93,11 @@ def record(problem, formulas, fits):
     return answers
 
 
-def measure_iterations(n, p, n_fits, runs):
-    """Host seconds of outer iterations: with the model kept, and with a new one."""
+def replay(n, p, n_fits=1, runs=1):
+    """Of every run: `Replay.iterations`, CPU seconds, and kernels that were compiled."""
+    from sksurvgpu.backends.cuda.layout import Layout
+    from sksurvgpu.backends.cuda.session import Session
+
     problem, penalty = cox_problem(n, p), ElasticNet(1.0)
     batch = Batch(np.full((1, n_fits), PENALTY * np.sqrt(n)), penalty=penalty)
     every = Fits(problem, batch, None, Options(tol=1e-8))
@@ -170,20 +106,20 @@ def measure_iterations(n, p, n_fits, runs):
     def fits():
         return [fit(every, b) for b in range(n_fits)]
 
-    answers, kept, found = record(problem, penalty.formulas, fits()), Way.report, []
-    with idle_device() as device:
-        layout = Layout(device, problem)
-        try:
-            for _ in range(runs):
-                replay = Replay(Session(layout, *rows), iter(deepcopy(answers)))
-                Way.report = lambda way, *state, to=replay: to.report(way, *state)
-                serve_in_rounds(replay.serve, fits())
-                found.append(replay.iterations()[1:])
-        finally:
-            Way.report = kept
-    least = np.min([[seconds for seconds, _ in run] for run in found], axis=0)
-    is_kept = np.array([is_kept for _, is_kept in found[0]])
-    return least[is_kept], least[~is_kept]
+    answers, found, report = record(problem, penalty.formulas, fits()), [], Way.report
+    compiled, begin = [], time.process_time()
+    listeners.append(compiled.append)
+    layout = Layout(choose("cuda").device, problem)
+    for _ in range(runs):
+        own = Replay(Session(layout, *rows), iter(deepcopy(answers)))
+        Way.report = lambda way, *state, to=own: to.report(way, *state)
+        serve_in_rounds(own.serve, fits())
+        found.append((own.iterations()[1:], (end := time.process_time()) - begin, compiled[:]))
+        compiled.clear()
+        begin = end
+    listeners.remove(compiled.append)
+    Way.report = report
+    return found
 
 
 def iteration(arguments=None):
@@ -193,57 +129,23 @@ def iteration(arguments=None):
     parser.add_argument("--fits", type=int, default=1)
     parser.add_argument("--runs", type=int, default=20)
     given = parser.parse_args(arguments)
-    found = measure_iterations(given.rows, given.columns, given.fits, given.runs)
-    for name, seconds in zip(("model kept", "new model"), found, strict=True):
-        if len(seconds):
-            each = 1e3 * np.median(seconds)
-            print(f"{name}: {each:.3f} ms of host time, median of {len(seconds)} iterations")
+    sizes = {"n": given.rows, "p": given.columns, "n_fits": given.fits, "runs": given.runs}
+    runs = call_on_stand_in(HERE, "replay", sizes)
+    (_, first, compiled), (_, second, _) = runs[0], runs[-1]
+    print(f"first run: {first:.3f} s, {len(compiled)} kernels compiled; last run: {second:.3f} s")
+    for is_kept, name in ((True, "model kept"), (False, "new model")):
+        chosen = [[row for row in rows if row[0] == is_kept] for rows, *_ in runs]
+        if chosen[0]:
+            seconds = np.min([[row[1] for row in rows] for rows in chosen], axis=0)
+            asked = Counts(*np.median([row[2] for row in chosen[-1]], axis=0).astype(int))
+            print(
+                f"{name}: {1e3 * np.median(seconds):.3f} ms of host time, median of "
+                f"{len(seconds)} iterations; {asked.launches} launches, {asked.uploads} uploads, "
+                f"{asked.downloads} downloads, {asked.allocations} allocations"
+            )
 
 
 # -- folds ------------------------------------------------------------------------------------
-
-
-class KeepingDevice:
-    """Keeps arrays; what comes back from it are ones."""
-
-    name, n_multiprocessors, shared_bytes = "idle device", 132, 227 * 1024
-
-    def use(self):
-        pass
-
-    def free_bytes(self):
-        return 2**40
-
-    def upload(self, array):
-        return np.array(array)
-
-    def empty(self, shape, dtype):
-        return np.empty(shape, dtype)
-
-    def zeros(self, shape, dtype):
-        return np.zeros(shape, dtype)
-
-    def download(self, array):
-        return np.ones(array.shape, array.dtype)
-
-    def send(self, *arrays):
-        return [np.array(array) for array in arrays]
-
-    def pack(self, value):
-        return value
-
-    def view(self, array, dtype, shape=None):
-        found = array.view(dtype)
-        return found if shape is None else found.reshape(shape)
-
-    def write(self, array, values):
-        array[...] = np.asarray(values).reshape(array.shape)
-
-    def launch(self, *arguments, **options):
-        pass
-
-    def resident_blocks(self, *arguments, **options):
-        return self.n_multiprocessors
 
 
 def draw(model, n):
@@ -269,25 +171,32 @@ def batches(fitted, prepared, n_fits):
     yield "replicates", units.columns(np.arange(n_fits))
 
 
-def folds(given=None):
+def set_up(n, n_fits):
+    """Lines about batches: seconds until their sessions are there, by the clock and by the CPU."""
+    found, backend = [], choose("cuda")
+    SurvivalKFold(2)  # compiled code is loaded here
+    for model in (CoxLassoCCD, FineGrayCCD, LogisticCCD):
+        X, y = draw(model, n)
+        fitted = model()
+        prepared = prepare(fitted, X, y)
+        for name, weight in batches(fitted, prepared, n_fits):
+            batch = replace(prepared.batch, lambdas=np.full((1, n_fits), 0.1), weight=weight)
+            for call in ("first", "next"):
+                fits = [ask_for_bounds() for _ in range(n_fits)]
+                _, spent = timed(lambda: backend.run(prepared.problem, batch, fits, 1))  # noqa: B023
+                what = f"{model.__name__}, {n_fits} {name}, {call} run"
+                wall, processor = spent["seconds"], spent["cpu_seconds"]
+                found.append(f"{what}: {wall:.3f} s, of the processor {processor:.3f} s")
+    return found
+
+
+def folds(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.host folds")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--fits", type=int, default=100)
-    arguments = parser.parse_args(given)
-    SurvivalKFold(2)  # compiled code is loaded here
-    for model in (CoxLassoCCD, FineGrayCCD, LogisticCCD):
-        X, y = draw(model, arguments.rows)
-        fitted, backend = model(), cuda.CudaBackend(KeepingDevice())
-        prepared = prepare(fitted, X, y)
-        for name, weight in batches(fitted, prepared, arguments.fits):
-            changes = {"weight": weight}
-            batch = prepared._batch([0.1] * 1, np.ones(arguments.fits), changes)
-            for call in ("first", "next"):
-                fits = [ask_for_bounds() for _ in range(arguments.fits)]
-                _, spent = timed(lambda: backend.run(prepared.problem, batch, fits, 1))  # noqa: B023
-                wall, processor = spent["seconds"], spent["cpu_seconds"]
-                what = f"{model.__name__}, {arguments.fits} {name}, {call} run"
-                print(f"{what}: {wall:.3f} s, of the processor {processor:.3f} s")
+    given = parser.parse_args(arguments)
+    lines = call_on_stand_in(HERE, "set_up", {"n": given.rows, "n_fits": given.fits})
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -90,6 +90,12 @@ class SimulatedDevice:
     def use(self):
         """Threads may use any simulated device."""
 
+    def is_broken(self):
+        return False
+
+    def release(self):
+        """It keeps no memory."""
+
     def free_bytes(self):
         return self.memory - self._used
 

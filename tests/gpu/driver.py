@@ -17,14 +17,22 @@ class HostDriver:
     """`launches` has the words of every launch's parameters; a kernel's handle is their number."""
 
     def __init__(self, memory):
-        self.free, self.launches, self.shared, self.copies = memory, [], [], []
+        self.memory = self.free = memory
+        self.n_taken = 0
+        self.buffers, self.launches, self.shared, self.copies = {}, [], [], []
 
     def allocate(self, n_bytes):
         if n_bytes > self.free:
             raise _cuda.driver.CudaAPIError(_OUT_OF_MEMORY, "out of memory")
+        self.n_taken += 1
         self.free -= n_bytes
         buffer = np.full(n_bytes, 0xA5, np.uint8)
-        return SimpleNamespace(device_pointer=arrays.address_of(buffer), buffer=buffer)
+        address = arrays.address_of(buffer)
+        self.buffers[address] = buffer
+        return address
+
+    def give_back(self, address):
+        self.free += self.buffers.pop(address).nbytes
 
     def copy(self, target, source, n_bytes, *stream):
         self.copies.append(n_bytes)
@@ -42,6 +50,9 @@ class HostDriver:
     def calls(self):
         """What it does, by the driver's names."""
         return {
+            "cuMemAlloc": self.allocate,
+            "cuMemFree": self.give_back,
+            "cuMemGetInfo": lambda: (self.free, self.memory),
             "cuMemcpyHtoD": self.copy,
             "cuMemcpyHtoDAsync": self.copy,
             "cuMemcpyDtoH": self.copy,
@@ -55,16 +66,10 @@ class HostDriver:
 def open_on_host(monkeypatch, memory=2**30):
     """A `Device` of the backend, and the driver that stands for CUDA's."""
     host = HostDriver(memory)
-    context = SimpleNamespace(
-        memalloc=host.allocate,
-        deallocations=SimpleNamespace(clear=lambda: None),
-        get_memory_info=lambda: (host.free, memory),
-    )
     limits = {"MULTIPROCESSOR_COUNT": 4, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 2**16}
     functions = {
         "select_device": lambda ordinal: None,
         "get_current_device": lambda: SimpleNamespace(name="host", id=0, **limits),
-        "current_context": lambda: context,
         "synchronize": lambda: None,
         "pinned_array": np.empty,
         "is_cuda_array": _cuda.cuda.is_cuda_array,

@@ -56,6 +56,15 @@ class CudaBackend:
         """
         if batch.reach is not None:  # of the exact algorithm
             require_steps(problem)
+        try:
+            return self._run(problem, batch, coroutines)
+        except Exception as error:
+            if self.device.is_broken():
+                name = self.device.name
+                error.add_note(f"Nothing runs on {name} any more until this process ends.")
+            raise
+
+    def _run(self, problem, batch, coroutines):
         self.device.use()
         wave, results = fits_at_once(problem, batch, self.device, self.precision), []
         try:

@@ -21,7 +21,8 @@ import numpy as np
 
 from ..._compile import OwnFiles, bind, keep
 from ...exceptions import BackendUnavailableError
-from .arrays import Array, Packed, address_of, flatten
+from .arrays import Array, Packed, Parameters, address_of, flatten
+from .pool import SHARE, MemoryPool
 from .toolkit import misfit
 
 __all__ = [
@@ -64,6 +65,7 @@ from numba.cuda.dispatcher import CUDACache, CUDACacheImpl  # noqa: E402
 
 # Where sent arrays begin, and bytes that are staged at once if no more are needed.
 ALIGNED, LEAST_STAGED = 16, 2**20
+BREAKING = range(700, 720)  # codes of errors that a context does not survive
 OLDEST = "compute_75"  # architecture that every supported NVVM knows
 
 # What Numba asks an argument of a launch for.
@@ -181,23 +183,6 @@ class Staging(threading.local):
     taken = 0  # bytes since the last download
 
 
-class Parameters(threading.local):
-    """Words of a launch's arguments, and where each of them is."""
-
-    size = 0  # in bytes
-
-    def place(self, content):
-        """Address of the addresses of words."""
-        if len(content) > self.size:
-            self.size = 2 * len(content)
-            self._words = np.empty(self.size, np.uint8)
-            self._address = address_of(self._words)
-            self._places = self._address + np.arange(0, self.size, 8, dtype=np.uint64)
-            self._found = address_of(self._places)
-        ctypes.memmove(self._address, content, len(content))
-        return self._found
-
-
 class Device:
     """One CUDA device: its memory, its limits, and launches on it.
 
@@ -214,15 +199,29 @@ class Device:
         self._compiled = {}  # by kernel and kinds of arguments: compiled kernel, handle
         self._shared_of = {}  # by handle: dynamic shared memory that it may have
         self._staging, self._parameters = Staging(), Parameters()
+        # streams of threads do not wait for each other: one's memory is no other's
+        kept = 0 if uses_stream_of_threads() else int(SHARE * driver.driver.cuMemGetInfo()[1])
+        self._pool = MemoryPool(self._allocate, driver.driver.cuMemFree, kept)
 
     def use(self):
         """Have the calling thread compute on this device."""
         cuda.select_device(self._device.id)
 
     def free_bytes(self) -> int:
-        context = cuda.current_context()
-        context.deallocations.clear()  # memory that is to be freed some time still counts as taken
-        return int(context.get_memory_info()[0])
+        held = self._pool.held_bytes()  # which may give some back
+        return held + int(driver.driver.cuMemGetInfo()[0])
+
+    def is_broken(self) -> bool:
+        """Whether a kernel has failed, after which the driver refuses all that follows."""
+        try:
+            cuda.synchronize()
+        except driver.CudaAPIError as error:
+            return int(error.code) in BREAKING
+        return False
+
+    def release(self):
+        """Give memory that no array has back, to other libraries."""
+        self._pool.release()
 
     # -- arrays -------------------------------------------------------------------------------
     def empty(self, shape, dtype):
@@ -230,8 +229,11 @@ class Device:
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if not n_bytes:
             return Array(None, 0, shape, np.dtype(dtype))
-        memory = self._take(cuda.current_context().memalloc, n_bytes)
-        return Array(memory, int(memory.device_pointer), shape, np.dtype(dtype))
+        block = self._pool.take(n_bytes)
+        return Array(block, block.address, shape, np.dtype(dtype))
+
+    def _allocate(self, n_bytes):
+        return int(self._take(driver.driver.cuMemAlloc, n_bytes))
 
     def _take(self, allocate, n_bytes, *rest):
         try:

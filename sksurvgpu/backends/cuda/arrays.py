@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
+import threading
 
 import numpy as np
 
@@ -84,3 +86,20 @@ def flatten(arguments, kinds, words):
                 words.append(argument.tobytes().ljust(8, b"\0"))
             else:
                 words.append(struct.pack("d" if isinstance(argument, float) else "q", argument))
+
+
+class Parameters(threading.local):
+    """Words of a launch's arguments, and where each of them is."""
+
+    size = 0  # in bytes
+
+    def place(self, content):
+        """Address of the addresses of words."""
+        if len(content) > self.size:
+            self.size = 2 * len(content)
+            self._words = np.empty(self.size, np.uint8)
+            self._address = address_of(self._words)
+            self._places = self._address + np.arange(0, self.size, 8, dtype=np.uint64)
+            self._found = address_of(self._places)
+        ctypes.memmove(self._address, content, len(content))
+        return self._found

@@ -74,6 +74,7 @@ def bytes_of_fit(problem, batch, precision):
 def require_sampling(device, shared, each, n_chains, held):
     """Refuse chains that do not fit, all at once, into what is free or `held` by CuPy's pool."""
     forget()
+    device.release()  # CuPy has a pool of its own
     needed, free = shared + n_chains * each, SHARE * (device.free_bytes() + held)
     if needed > free:
         raise MemoryError(

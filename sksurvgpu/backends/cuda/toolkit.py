@@ -4,6 +4,8 @@ NVVM writes PTX of its toolkit's version, which older linkers refuse.  Machine c
 runs on drivers of the same major version and on later ones.
 """
 
+OLDEST = 12  # CUDA, of which the package has an extra
+
 
 def misfit(driver, toolkit, linker):
     """Say what does not go together and what to install, or None.
@@ -13,9 +15,10 @@ def misfit(driver, toolkit, linker):
     if toolkit is None:
         return None  # what was compiled before still runs
     if toolkit[0] > driver[0]:
+        older = f'"sksurvgpu[cuda{driver[0]}]" or ' if driver[0] >= OLDEST else ""
         return (
             f"the installed CUDA toolkit is {_name(toolkit)} and the driver supports CUDA up to "
-            f'{_name(driver)}; install "sksurvgpu[cuda{driver[0]}]" or a newer driver'
+            f"{_name(driver)}; install {older}a newer driver"
         )
     reader, known = ("the driver", driver) if linker is None else ("nvJitLink", linker)
     if known < toolkit:
