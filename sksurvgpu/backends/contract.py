@@ -34,6 +34,7 @@ some problems only, refuses the exact algorithm, of which ``batch.reach`` tells.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import cache
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numpy as np
@@ -211,6 +212,14 @@ def ask(
     return (yield Request(operation.__name__, (*arguments, *named.values())))
 
 
+@cache
+def every_column(n: int) -> np.ndarray:
+    """All columns, the same array each time: who is asked for them need not compare."""
+    columns = np.arange(n)
+    columns.flags.writeable = False
+    return columns
+
+
 def serve(session: Operations, fit: Fit) -> Any:
     """Serve one fit alone to its end; what its coroutine returns."""
     result = None
@@ -259,6 +268,7 @@ __all__ = [
     "Request",
     "Room",
     "ask",
+    "every_column",
     "serve",
     "serve_in_rounds",
 ]

@@ -7,11 +7,12 @@ objective, and learns from the gradient there (`secants`).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from functools import partial
 
 import numpy as np
 
+from ..backends.contract import every_column
 from .line_search import approach, search
 from .way import PATIENCE, DescentRecord
 
@@ -30,7 +31,7 @@ def descend(point, goal, way, max_iter):
         if residual <= goal.tolerance or last:
             break
         model = yield from way.have_model(point, goal, violation, progress)
-        before, columns, model.is_here = replace(point), way.watched(violation, progress), False
+        before, columns, model.is_here = copy(point), way.watched(violation, progress), False
         share = yield from _step(point, goal, model, columns, progress.least)
         if iteration == 0 and way.regrets(before, point):
             point.coef, model.is_here = before.coef, True
@@ -76,7 +77,7 @@ def _step(point, goal, model, columns, least):
     """
     nearer = partial(_target, point, goal, model, least)
     target = nearer(1.0)
-    likely = np.arange(len(point.coef)) if columns is None else columns
+    likely = every_column(len(point.coef)) if columns is None else columns
     if goal.penalty.family.is_convex:
         return (yield from search(point, goal, target, likely))
     return (yield from approach(point, goal, target, likely, nearer))

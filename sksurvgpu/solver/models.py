@@ -152,7 +152,7 @@ class LocalModel:
     def quadratic(self, share):
         """Quadratic function to be minimized, with its curvature divided by `share`."""
         terms = self._follow()
-        of_terms = terms.diagonal()
+        of_terms = terms.diagonal
         curvature = np.maximum(self.curvature + of_terms, 0.0) / share
         alone = curvature - of_terms
         alone[: len(self.matrix)] -= self.weight * np.diagonal(self.matrix)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..backends.contract import Operations, ask
+from ..backends.contract import Operations, ask, every_column
 from .descend import descend
 from .models import Diagonal
 from .point import Goal
@@ -164,7 +164,7 @@ def _measure(point, way, first, columns=None):
     The quadratic model is taken there, of the columns `first`. An empty column has a root of 1, as
     if it had an event.
     """
-    columns = np.arange(len(point.coef)) if columns is None else columns
+    columns = every_column(len(point.coef)) if columns is None else columns
     found, events = yield from ask(Operations.curvature, columns)
     curvature = np.full((len(point.coef), 2), np.nan)
     curvature[columns] = found

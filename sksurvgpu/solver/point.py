@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backends.contract import Operations, ask
+from ..backends.contract import Operations, ask, every_column
 from ..penalties.base import Penalty
 
 ROUNDING = 1e-13  # relative: below it an increase of the objective cannot be told from rounding
@@ -40,7 +40,7 @@ class Point:
         """Coroutine: the gradient, of some columns or (None) of all."""
         self.partial = columns is not None
         if columns is None:
-            self.gradient = yield from ask(Operations.gradient, np.arange(len(self.coef)))
+            self.gradient = yield from ask(Operations.gradient, every_column(len(self.coef)))
             return
         gradient = self.gradient.copy()
         gradient[columns] = yield from ask(Operations.gradient, columns)

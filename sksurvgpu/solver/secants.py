@@ -105,6 +105,7 @@ class SecantTerms:
 
     def __init__(self, rows, sign):
         self._room, self.sign = np.ascontiguousarray(rows), sign
+        self.diagonal = np.square(rows) @ sign
         self._most, self.n_applied = len(sign) + 2 * PAIRS, 0
 
     @property
@@ -120,15 +121,13 @@ class SecantTerms:
         """Product with a vector."""
         return self._rows @ (self.sign * (move @ self._rows))
 
-    def diagonal(self):
-        return np.square(self._rows) @ self.sign
-
     def is_full(self):
         return len(self.sign) >= self._most
 
     def extend(self, n_columns):
         """Have columns more, of which no pair knows."""
         self._room = np.vstack([self._room, np.zeros((n_columns, self._room.shape[1]))])
+        self.diagonal = np.concatenate([self.diagonal, np.zeros(n_columns)])
 
     def add(self, step, change, product, is_short):
         """Let the model's product with a step, which is `product`, be the change.
@@ -147,6 +146,7 @@ class SecantTerms:
         if n_terms + 2 > self._room.shape[1]:
             more = np.zeros((len(self._room), max(LEAST_ROOM, n_terms)))
             self._room = np.hstack([self._room, more])
-        self._room[:, n_terms] = change / np.sqrt(seen)
-        self._room[:, n_terms + 1] = product / np.sqrt(own)
+        plus, minus = change / np.sqrt(seen), product / np.sqrt(own)
+        self._room[:, n_terms], self._room[:, n_terms + 1] = plus, minus
+        self.diagonal += plus**2 - minus**2
         self.sign = np.append(self.sign, [1.0, -1.0])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..backends.contract import Operations, ask
+from ..backends.contract import Operations, ask, every_column
 from . import costs
 from .models import (
     AGING,
@@ -160,7 +160,7 @@ class Way:
     # -- a model --------------------------------------------------------------------------------
     def have_model(self, point, goal, violation, progress):
         """Coroutine: have a model of the columns to work on; returns it."""
-        penalty, every = goal.penalty, np.arange(len(point.coef))
+        penalty, every = goal.penalty, every_column(len(point.coef))
         if penalty.needs_matrix:
             work, kind = self._all_columns(every), self._kind_of_all(progress)
         else:

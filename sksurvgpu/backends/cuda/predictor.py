@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from ..contract import every_column
 from . import products
 from .weights import spread
 
@@ -38,7 +39,7 @@ class Predictors:
         self._has_model = np.zeros(n_fits, bool)  # whether it was taken there
         self._moves, self._pair = {}, self.device.pack(tuple(self._predictors))
         # Tasks of all columns of the fits that were served last: most rounds serve the same.
-        self._every, self._all = np.arange(self.n_columns), (None, None, None)
+        self._every, self._all = every_column(self.n_columns), (None, None, None)
         self._fit_of_task = empty(n_fits * self.n_columns, np.int32)
         self._column_of_task = self.device.upload(np.tile(self._every, n_fits))
 
@@ -114,7 +115,7 @@ class Predictors:
         return tasks, self._predict(fits, coefs, True, *tasks.arrays)
 
     def _is_every(self, columns):
-        return len(columns) == self.n_columns and np.array_equal(columns, self._every)
+        return columns is self._every or np.array_equal(columns, self._every)
 
     def _tasks_of_all(self, fits):
         """Tasks of all columns, and their arrays on the device, which stay there."""
@@ -197,11 +198,12 @@ class Predictors:
     # -- columns ------------------------------------------------------------------------------
     def gradient(self, fits, columns):
         """x_j'u of the given columns at the last evaluation."""
-        pairs = zip(fits, columns, strict=True)
-        if not all(self._is_known[fit, where].all() for fit, where in pairs):
+        places = [slice(None) if self._is_every(where) else where for where in columns]
+        pairs = list(zip(fits, places, strict=True))
+        if not all(self._is_known[pair].all() for pair in pairs):
             found = self._multiply(products.multiply_residuals, fits, columns, self.rows)
             self._keep(fits, columns, found)
-        return [self.gradients[fit, where] for fit, where in zip(fits, columns, strict=True)]
+        return [np.array(self.gradients[pair]) for pair in pairs]
 
     def _keep(self, fits, columns, slopes):
         for fit, where, found in zip(fits, columns, slopes, strict=True):
@@ -210,7 +212,7 @@ class Predictors:
 
     def rounding(self, fits):
         """Rounding error of the gradient at the last evaluation, every column."""
-        every = [np.arange(self.n_columns)] * len(fits)
+        every = [self._every] * len(fits)
         kernel, rows = self.pattern.sizes(self.settle(fits))
         sizes = self._multiply(kernel, fits, every, rows)
         return [4.0 * np.finfo(float).eps * size for size in sizes]
