@@ -19,6 +19,9 @@ settings.load_profile("repeatable")
 
 # Before anything imports pyplot: figures are drawn without a screen.
 os.environ["MPLBACKEND"] = "agg"
+# Of workers, which inherit it: threads of linear algebra would wait for cores of other workers,
+# and waste a third of the time of some files.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 PUBLISHED = Path(__file__).parent / "oracles" / "published"
 
@@ -36,7 +39,7 @@ THOROUGH = (
     + [TESTS / f"test_{name}.py" for name in ("dask", "federated", "secants", "store", "sums_fits")]
     + [TESTS / f"test_{name}.py" for name in ("posterior_scales", "relaxed", "sums_parts")]
     + [TESTS / f"test_{name}.py" for name in ("calibrate", "case_series_intervals", "combination")]
-    + [TESTS / f"test_{name}.py" for name in ("episodes", "matrix", "outcomes")]
+    + [TESTS / f"test_{name}.py" for name in ("episodes", "late_entry", "matrix", "outcomes")]
     + [TESTS / f"test_plotting_{name}.py" for name in ("grounds", "intervals", "marks")]
 )
 
