@@ -12,11 +12,11 @@ import pytest
 from test_repository import (
     MODULES,
     PACKAGE,
-    imports,
     module_name,
+    nodes_of,
     relative,
+    run_imports,
     tree_of,
-    without_type_checking,
 )
 
 # Parts of a path that stand for the same thing on several backends.
@@ -44,11 +44,11 @@ def tuples_built_in(function):
 
 def hidden_arguments(tree):
     """Lines of calls with ``*name``, where the function has built `name` as a nameless tuple."""
-    for function in ast.walk(tree):
+    for function in nodes_of(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
         built = set(tuples_built_in(function))
-        for node in ast.walk(function):
+        for node in ast.walk(function) if built else ():
             if isinstance(node, ast.Call):
                 starred = [a.value for a in node.args if isinstance(a, ast.Starred)]
                 if any(isinstance(value, ast.Name) and value.id in built for value in starred):
@@ -82,7 +82,7 @@ def nouns_used_twice(trees):
     """Names of classes -> places where they are defined, for names with several."""
     places = defaultdict(set)
     for path, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.ClassDef):
                 places[node.name].add(place_of(path))
     return {name: sorted("/".join(p) for p in at) for name, at in places.items() if len(at) > 1}
@@ -105,7 +105,7 @@ def test_a_noun_is_one_class(trees):
 def imported_by(path, tree, names):
     """Modules of ours that a module imports, at its top or within functions."""
     folder = list(path.relative_to(PACKAGE).parts[:-1])
-    for level, module, members in imports(without_type_checking(tree)):
+    for level, module, members in run_imports(tree):
         if level == 0 and module.partition(".")[0] != "sksurvgpu":
             continue
         base = module.split(".") if module else []
@@ -133,10 +133,7 @@ def test_circles_are_found():
 
 def test_no_modules_import_one_another():
     names = {module_name(path): path for path in MODULES}
-    graph = {
-        name: set(imported_by(path, ast.parse(path.read_text("utf-8")), names))
-        for name, path in names.items()
-    }
+    graph = {name: set(imported_by(path, tree_of(path), names)) for name, path in names.items()}
     # the lazy names of packages are for users
     graph = {name: targets - {name, "__init__"} for name, targets in graph.items()}
     assert circle_of(graph) == []
@@ -147,7 +144,7 @@ def test_no_modules_import_one_another():
 
 def unclear_docstrings(tree):
     """Names of functions, classes and the module whose docstring begins with a pronoun."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         has_docstring = isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module)
         if has_docstring and (ast.get_docstring(node) or "").startswith(PRONOUNS):
             yield getattr(node, "name", "the module")

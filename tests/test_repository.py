@@ -72,6 +72,12 @@ def tree_of(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes_of(tree):
+    """All of a tree that no test changes: to walk one takes longer than to read it."""
+    return list(ast.walk(tree))
+
+
 def module_name(path):
     """Dotted name below the package: backends/cpu/sweep.py -> backends.cpu.sweep."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
@@ -82,9 +88,11 @@ def relative(path):
     return path.relative_to(PACKAGE).as_posix()
 
 
-def imports(tree):
+def imports(tree, skipped=frozenset()):
     """Absolute or relative import statements: (level, dotted module, names)."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
+        if node in skipped:
+            continue
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield 0, alias.name, ()
@@ -92,16 +100,12 @@ def imports(tree):
             yield node.level, node.module or "", tuple(alias.name for alias in node.names)
 
 
-def without_type_checking(tree):
-    """Drop what only type checkers import."""
-
-    class Drop(ast.NodeTransformer):
-        def visit_If(self, node):
-            if ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-                return None
-            return self.generic_visit(node)
-
-    return Drop().visit(tree)
+def run_imports(tree):
+    """Import statements but for those of type checkers."""
+    checked = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+    ifs = (node for node in nodes_of(tree) if isinstance(node, ast.If))
+    skipped = {part for node in ifs if ast.unparse(node.test) in checked for part in ast.walk(node)}
+    return imports(tree, skipped)
 
 
 def resolve(path, level, module, names):
@@ -117,8 +121,7 @@ def resolve(path, level, module, names):
 
 
 def imported_modules(path):
-    tree = without_type_checking(ast.parse(path.read_text(encoding="utf-8")))
-    return [name for statement in imports(tree) for name in resolve(path, *statement)]
+    return [n for statement in run_imports(tree_of(path)) for n in resolve(path, *statement)]
 
 
 def functions(tree, prefix=""):
@@ -196,7 +199,7 @@ def is_private(name):
 
 def private_definitions(tree):
     """Underscored names that a module gives to functions, classes, variables and attributes."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         name = ""
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             name = node.name
@@ -208,7 +211,7 @@ def private_definitions(tree):
 
 def private_reads(tree):
     """Underscored names that a module takes from others, or from objects but its own `self`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.ImportFrom):
             yield from (alias.name for alias in node.names if is_private(alias.name))
         elif isinstance(node, ast.Attribute) and is_private(node.attr):
@@ -332,6 +335,7 @@ def called_on_import(node):
         yield from called_on_import(child)
 
 
+@pytest.mark.thorough
 def test_modules_of_tests_fit_nothing_on_import():
     """Every process imports all of them, also for one test, and would compile what they fit."""
     found = []
@@ -390,12 +394,15 @@ def test_import_is_light():
 
 
 def test_no_cuda_module_without_asking():
+    """`show_versions` is a function whatever was imported first, and asks for none."""
     code = (
-        "import sys, sksurvgpu.datasets, sksurvgpu; sksurvgpu.show_versions()\n"
+        "import sys, sksurvgpu.datasets, sksurvgpu.show_versions\n"
+        "from sksurvgpu import show_versions; show_versions()\n"
         "print('LOADED', *[m for m in sys.modules if m.startswith(('numba.cuda.cudadrv.driver',"
         " 'numba_cuda', 'cupy'))])"
     )
-    assert run_python(code).splitlines()[-1].split() == ["LOADED"]
+    *printed, loaded = run_python(code).splitlines()
+    assert "Packages" in printed and loaded.split() == ["LOADED"]
 
 
 def test_show_versions_says_what_is_there(capsys):
@@ -471,11 +478,6 @@ def test_public_name_loads(name):
 def test_modules_load_on_first_use():
     code = "import sksurvgpu; sksurvgpu.federated.Site, sksurvgpu.plotting.PathDisplay"
     assert run_python(code) == ""
-
-
-def test_show_versions_is_a_function_whatever_was_imported_first():
-    code = "import sksurvgpu.show_versions; from sksurvgpu import show_versions as f; f()"
-    assert "Packages" in run_python(code)
 
 
 def test_backend_error_names_the_remedy():
