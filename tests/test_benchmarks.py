@@ -188,6 +188,7 @@ def test_batches_tell_their_objectives_or_other_numbers(name, n_objectives, n_ot
     assert np.isfinite([*found["objectives"], *found["others"]]).all()
 
 
+@pytest.mark.thorough
 def test_trees_are_measured_in_turns_and_compared(tmp_path, capsys, monkeypatch):
     """In a process each; what fails there has a line that says why."""
     file, asked, measure = tmp_path / "a.json", [], compare.measure_in
@@ -385,6 +386,7 @@ def rows_of(record):
     return [row for table in record["tables"] for row in table["rows"]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ALL)
 def test_item_prints_ours_beside_what_was_published_and_draws(name, tmp_path, capsys):
     assert run_item(name, tmp_path) == 0

@@ -115,7 +115,9 @@ def test_the_seed_alone_decides():
     assert not np.array_equal(first, second)
 
 
-@pytest.mark.parametrize("kind", ["multinomial", "exponential"])
+@pytest.mark.parametrize(
+    "kind", ["multinomial", pytest.param("exponential", marks=pytest.mark.thorough)]
+)
 def test_a_penalty_is_chosen_in_every_replicate(kind, tmp_path):
     data = simulate_cox(200, 6, density=0.4, random_state=0)
     model = CoxLassoCV(cv=3, alphas=[0.1, 0.03, 0.01, 0.003], l1_ratios=[0.5, 1.0], tol=1e-9)

@@ -51,7 +51,14 @@ def test_shares_of_the_lasso_are_those_of_scikit_learn():
     np.testing.assert_allclose(found, -0.5 * theirs.mse_path_.mean(axis=2), rtol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"rule": "1se"}, {"search": "auto"}, {"relax": [0.0, 1.0]}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rule": "1se"},
+        pytest.param({"search": "auto"}, marks=pytest.mark.thorough),
+        pytest.param({"relax": [0.0, 1.0]}, marks=pytest.mark.thorough),
+    ],
+)
 def test_shares_are_scored_as_by_themselves(options, tmp_path):
     options = {"cv": 4, "n_alphas": 12, **options}
     model = CoxLassoCV(l1_ratios=RATIOS, folder=tmp_path, **options).fit(DATA.X, DATA.y)

@@ -425,6 +425,7 @@ def test_close_cut_points_have_names_of_their_own():
     ]
 
 
+@pytest.mark.thorough
 def test_sparse_input_stays_sparse():
     # A million columns: dense, this would take 800 MB.
     X = sp.random_array((100, 1_000_000), density=1e-5, format="csr", rng=np.random.default_rng(0))

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")
 
 def marked(path):
     marks = () if path.stem in FAST else pytest.mark.slow
+    marks = pytest.mark.thorough if path.stem == "plot_calibration" else marks
     return pytest.param(path, id=path.stem, marks=marks)
 
 

@@ -78,7 +78,7 @@ def truth(X, counts, prior, **grid):
     return GridPosterior(X[:, 0], counts, prior.mean[:, 0], prior.precision[:, 0], **grid)
 
 
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("k", [2, pytest.param(3, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_posterior_is_that_of_quadrature(name, k):
     X, counts, prior = small_problem(k)
@@ -234,6 +234,7 @@ def test_joint_distribution_is_kept(is_wrong):
     assert z > WRONG if is_wrong else z < FARTHEST + 0.3, z  # 14 numbers
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_ranks_of_the_truth_are_uniform(name):
     """Calibration on 500 data sets: where the truth lies among draws (Talts et al. 2018)."""

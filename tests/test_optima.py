@@ -217,6 +217,7 @@ def test_lam_max(model, is_free):
     assert (at[~penalized] != 0).all()
 
 
+@pytest.mark.thorough
 def test_sequence_is_the_separate_fits(routed_model, check_close):
     model = routed_model
     sample = model.sample(39, p=12)
@@ -312,6 +313,7 @@ def one_of(batch, b):
     )
 
 
+@pytest.mark.thorough
 def test_a_batch_is_its_fits(routed_model):
     model = routed_model
     sample = model.sample(44, p=10)

@@ -353,7 +353,7 @@ RARE = MISSING.assign(drug=np.where(np.isin(np.arange(N), OF_RARE), "rare", TABL
 
 
 @pytest.mark.filterwarnings("ignore:.*fits of the bootstrap did not converge")
-@pytest.mark.parametrize("unknown", ["error", "ignore"])
+@pytest.mark.parametrize("unknown", ["error", pytest.param("ignore", marks=pytest.mark.thorough)])
 def test_a_level_that_was_not_drawn(unknown):
     coded = OneHotEncoder(sparse_output=True, handle_unknown=unknown)
     columns = make_column_transformer(
@@ -381,6 +381,7 @@ def test_a_level_that_was_not_drawn(unknown):
     assert np.isfinite(result.summary()["coef"]).all()
 
 
+@pytest.mark.thorough
 def test_curves_of_a_level_that_was_not_drawn():
     columns = make_column_transformer((OneHotEncoder(), ["drug"]), (NUMBERS, ["age", "dose"]))
     pipe = pipe_of(columns, LASSO).fit(RARE, Y)

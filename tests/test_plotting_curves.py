@@ -304,7 +304,10 @@ def test_one_minus_survival_in_colours_of_the_user(data):
 
 
 @pytest.mark.layout
-@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 1), (1, 2), pytest.param((2, 2), marks=pytest.mark.thorough)],
+)
 def test_nothing_is_cut_off_in_plain_subplots(data, shape):
     result = kaplan_meier(data.y, groups=np.where(np.arange(120) % 2, "hormone therapy", "none"))
     figure, axes = pyplot.subplots(*shape)

@@ -51,9 +51,10 @@ def outcomes(event, pair):
 
 def test_curvature_of_unlikely_events_is_not_rounded_off(unlikely):
     X, event, offset, pair = unlikely
+    weight = np.full(len(event), 1.5)
     for model, y in outcomes(event, pair):
         exact, default = (
-            model(alpha=1e-3, algorithm=algorithm).fit(X, y, offset=offset)
+            model(alpha=1e-3, algorithm=algorithm).fit(X, y, weight, offset=offset)
             for algorithm in ("exact", "majorized")
         )
         assert default.converged_, model

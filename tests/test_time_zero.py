@@ -73,6 +73,7 @@ def observed(shift):
     yield [log_rank(y, GROUP).p_value]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("results", "arguments"),
     [(cox_results, ["breslow"]), (cox_results, ["efron"]), (fine_gray_results, []), (observed, [])],

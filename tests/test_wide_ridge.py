@@ -96,6 +96,7 @@ def test_the_straight_way_leads_there_too(table, model, name, monkeypatch):
         assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_paths_cross_validations_and_replicates(table, monkeypatch):
     X, y = table["X"], table["cox"]
     path = fit_path(ridge(CoxLassoCCD), X, y, n_alphas=4)
