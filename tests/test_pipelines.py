@@ -272,7 +272,13 @@ def fitted_forms(model, y):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", TAKES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=pytest.mark.thorough) if n in ("CVDisplay", "TraceDisplay") else n
+        for n in TAKES
+    ],
+)
 def test_what_takes_an_estimator_takes_a_pipeline(name):
     model, function = TAKES[name]
     y = {"CumulativeIncidenceDisplay": CAUSES, "TraceDisplay": TIME}.get(name, Y)
