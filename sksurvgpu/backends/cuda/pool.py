@@ -53,6 +53,7 @@ class MemoryPool:
         try:
             return self._allocate(size)
         except MemoryError:
+            self._sort()
             self._release()
             return self._allocate(size)
 
