@@ -126,3 +126,12 @@ def test_largest_penalty_beside_ridges_is_the_one_at_which_a_column_enters(ratio
         for share in (0.99, 1.01, 1.5, 2.0, 4.0)
     }
     assert entered.pop(0.99) and not any(entered.values())
+
+
+@pytest.mark.parametrize("index", [2, -3])
+def test_positions_that_are_not_there_are_told(index):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 2)), surv(np.arange(50) % 2 == 0, rng.exponential(size=50))
+    path = fit_path(CoxLassoCCD(), X, y, alphas=[0.1, 0.01])
+    with pytest.raises(IndexError, match=rf"`index` is {index}; `alphas` has 2 penalties."):
+        path.at(index)

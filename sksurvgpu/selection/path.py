@@ -127,6 +127,8 @@ class Path(Result):
         if not isinstance(index, Integral):
             must = "must be a position in `alphas`; path.estimator(alpha) takes a penalty."
             raise TypeError(f"`index` is {index!r}, {must}")
+        if not -len(self.alphas) <= index < len(self.alphas):
+            raise IndexError(f"`index` is {index}; `alphas` has {len(self.alphas)} penalties.")
         fitted = copy.copy(self._fitted)
         fitted.alpha = float(self.alphas[index])
         require_blend(self, index)
