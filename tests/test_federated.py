@@ -34,7 +34,7 @@ from sksurvgpu.data.outcomes.survival import Outcome
 from sksurvgpu.estimators._partition import model_text
 from sksurvgpu.federated import Coordinator, RefusedError, Rules, Site, wire
 from sksurvgpu.federated import grid as grids
-from sksurvgpu.federated.__main__ import main
+from sksurvgpu.federated.__main__ import _told, main
 from sksurvgpu.federated.files import Mailbox
 from sksurvgpu.federated.reading import digest_rows
 
@@ -829,7 +829,11 @@ def test_command_line(cox, tmp_path, monkeypatch, capsys):
         return code
 
     assert fit_beside() == 0
-    assert "exchanges; written" in capsys.readouterr().out
+    said = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(
+        r"\d+ of 60 times, from \d+ to 1200, as each site has 30 rows or .*", said[0]
+    )
+    assert re.search(r"exchanges, .* MB from them; written: /.*coef.csv", said[-1])
     assert len(out.read_text().splitlines()) == X.shape[1] + 1
     assert (tmp_path / "secret").stat().st_size == 16
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
@@ -839,6 +843,19 @@ def test_command_line(cox, tmp_path, monkeypatch, capsys):
     assert "RefusedError: site 'B' refused: the answer was not approved" in found.err
     assert main([*fit, "--timeout", "0"]) == 1
     assert "waited 0 s for an answer of site 'B'" in capsys.readouterr().err
+
+
+def test_command_line_tells_what_was_left_out():
+    fitted = SimpleNamespace(
+        grid_={"a": [1.0, 2.0], "b": [1.0, 2.0, 3.0]},
+        absent_={"A": ("x4", "x7"), "B": ()},
+        left_out_={"A": 0, "B": 2},
+    )
+    assert list(_told(fitted, 50, 40)) == [
+        "2 to 3 of 50 times in each of 2 strata, as each site has 40 rows or more of each kind",
+        "zero at site A, where few rows have them: x4, x7",
+        "left out at site B: 2 strata of few rows",
+    ]
 
 
 # -- models and matrices ----------------------------------------------------------------------

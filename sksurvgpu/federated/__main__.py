@@ -95,9 +95,32 @@ def run_coordinator(folder, waiting, *, sites, estimator, parameters, grid, out,
         first, last, step = grid
         options["grid"] = np.arange(first, last + step / 2, step)
     with only_one(folder):
-        fitted = Coordinator(model, send, **options).fit()
+        coordinator = Coordinator(model, send, **options)
+        fitted = coordinator.fit()
     fitted.summary().to_csv(out)
-    print(f"{fitted.n_iter_} iterations, {fitted.n_exchanges_} exchanges; written: {out}")
+    print("\n".join(_told(coordinator, len(options.get("grid", ())), options["rows_per_time"])))
+    down, up = (n_bytes / 1e6 for n_bytes in coordinator.n_bytes_)
+    print(
+        f"{fitted.n_iter_} iterations, {fitted.n_exchanges_} exchanges, {down:.2f} MB to sites and "
+        f"{up:.2f} MB from them; written: {Path(out).resolve()}"
+    )
+
+
+def _told(coordinator, n_asked, rows_per_time):
+    """Lines on what was fitted that was not asked for: fewer times, columns, strata."""
+    grid, why = coordinator.grid_, f"as each site has {rows_per_time} rows or more of each kind"
+    if isinstance(grid, dict):
+        n_times = [len(times) for times in grid.values()]
+        few, many = min(n_times), max(n_times)
+        yield f"{few} to {many} of {n_asked} times in each of {len(grid)} strata, {why}"
+    elif len(grid):
+        yield f"{len(grid)} of {n_asked} times, from {grid[0]:g} to {grid[-1]:g}, {why}"
+    for name, columns in coordinator.absent_.items():
+        if columns:
+            yield f"zero at site {name}, where few rows have them: {', '.join(columns)}"
+    for name, n_strata in coordinator.left_out_.items():
+        if n_strata:
+            yield f"left out at site {name}: {n_strata} strata of few rows"
 
 
 if __name__ == "__main__":
