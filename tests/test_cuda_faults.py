@@ -13,7 +13,7 @@ import models
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from engine import draw_design, draw_outcome, make_problem
+from engine import draw_outcome, make_problem
 from models import MODELS
 
 pytest.importorskip("numba_cuda")
@@ -21,7 +21,7 @@ pytest.importorskip("greenlet")
 
 from gpu.launches import SITES, FaultyMachine, Recorder
 
-from sksurvgpu.backends.cuda import gram, held, products
+from sksurvgpu.backends.cuda import gram, products
 from sksurvgpu.backends.cuda import layout as layouts
 from sksurvgpu.backends.cuda.columns import Columns, entries, my_ranges
 from sksurvgpu.backends.cuda.session import Session
@@ -200,28 +200,6 @@ def record_lists():
     return device.launches
 
 
-def record_matrices():
-    """Launches of matrices over columns of all kinds, by one block: tasks after each other."""
-    rng, p = np.random.default_rng(4), 6
-    device, fits = Recorder(n_multiprocessors=1), np.arange(N_FITS, dtype=np.int32)
-    with pytest.MonkeyPatch.context() as patch:
-        models.use_form("every death", patch)  # more bins than a tile of loads has
-        patch.setattr(held, "TASKS", 1)
-        data = draw_outcome(rng, 60).with_(X=draw_design(rng, 60, p, "mixed"))
-        layout = layouts.Layout(device, make_problem(data), THREADS, rows_per_range=60)
-        layout.many_threads = THREADS
-        rows = None, None, N_FITS, np.dtype(float)
-        session, columns = Session(layout, make_problem(data), *rows), [np.arange(p)] * N_FITS
-        session.start(fits, [0.3 * rng.normal(size=p) for _ in fits])
-        session.curvature(fits, columns)
-        del device.launches[:]
-        for way in ("tiles", "columns"):
-            patch.setattr(held, "WAY", way)
-            session.matrix(fits, columns, [0] * N_FITS)
-    # two of the arguments are one memory, but not in another run
-    return [one._replace(results=one.run(0, FaultyMachine())) for one in device.launches]
-
-
 def record_copies():
     """The launch of curvatures in many strata, by one warp, where coefficients change over time."""
     rng, device, fits = np.random.default_rng(6), Recorder(n_multiprocessors=1), np.arange(N_FITS)
@@ -259,7 +237,7 @@ def launches(long_columns):
         names = {launch.name for launch in recorded}
         assert all(any(one.startswith(kernel) for one in names) for kernel in case.kernels)
         found.update({f"{name}: {launch.name}": launch for launch in recorded if launch.met})
-    others = [*record_gram(), *record_lists(), *record_matrices()]
+    others = [*record_gram(), *record_lists()]
     others += record_copies()
     return found | {f"others: {launch.name}": launch for launch in others if launch.met}
 

@@ -28,14 +28,13 @@ from gpu.compiler import (
     target_of,
     write_table,
 )
-from gpu.cupy import simulate_sampling
+from gpu.cupy import simulate_sampling, stand_in
 
 from sksurvgpu.backends import choose_sampling
 from sksurvgpu.backends.cuda import held, team
 from sksurvgpu.backends.cuda._cuda import kernel
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
-from sksurvgpu.data.design.columns import INDICATOR
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.penalties.elastic_net import Strengths
 
@@ -109,17 +108,11 @@ def draw_problem(name):
 
 
 def extend_matrices(session, fits, columns):
-    """Extend matrices in every way that they can be made."""
-    p = len(columns[0])
-    # what these fits have is lost on the way back from an idle device
-    pieces = np.tile([0, len(session.X.first)], (p, 1))
-    session._held._kinds = np.full(p, INDICATOR), np.arange(p), pieces
-    for way in ("tiles", "in place", "columns"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(held, "WAY", way)
-            patch.setattr(held, "CAPACITY", 2)  # so that matrices move when they grow
-            session.matrix(fits, [own[:2] for own in columns], [0, 0])
-            session.matrix(fits, columns, [2, 2])
+    """Take rows of matrices, which move as they grow, and more of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(held, "CAPACITY", 2)
+        session.matrix(fits, [own[:2] for own in columns], [0, 0])
+        session.matrix(fits, columns, [2, 2])
 
 
 def ask_everything(session, p, has_exact_steps):
@@ -158,7 +151,8 @@ def launches(name, precision, shared_bytes, is_finite):
     problem, weights = draw_problem(name)
     layout = Layout(device, problem, threads=THREADS, rows_per_range=ROWS_PER_RANGE)
     weights = weights[:, None] * np.ones(2)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), pytest.MonkeyPatch.context() as patch:
+        stand_in(patch, device)
         rows = weights, weights, 2, np.dtype(precision)
         session = Session(layout, problem, *rows, ElasticNet.formulas)
         ask_everything(session, 4, name.startswith("no entries, "))

@@ -125,15 +125,15 @@ def families(sizes):
     counts = [max(32, k * sizes.threads // 2) for k in (1, 2, 4)]  # more have no registers
     threads = {f"{n} threads": partial(layout_of, threads=n) for n in counts}
     fewer = {name: threads[name] for name in list(threads)[:-1]}  # ... in the exact algorithm
-    gram = {
-        way: partial(setting, "backends.cuda.held", WAY=way)
-        for way in ("tiles", "in place", "columns")
+    chunks = {
+        f"{n} MiB of rows": partial(setting, "backends.cuda.memory", DENSE_BYTES=n * 2**20)
+        for n in (32, 128, 512)
     }
     return {
         "form": Family(large, ".", {"matrix": only_matrices, "diagonal": no_matrices}),
         "threads": Family(large, ".", threads),
         "threads, exact": Family(exact, ".", fewer),
-        "gram": Family("ehr 1e5 x 2000", "^(clear|add_pairs|find_scales|finish|multiply)$", gram),
+        "matrix": Family("ehr 1e5 x 2000", "^(tabulate|fill|scatter|contrast|finish)$", chunks),
     }
 
 

@@ -2,20 +2,25 @@
 
 Rows lie in tiles with 16-bit numbers (`data.design.tiles`), uploaded as they are.  Ways beside each
 other: a tile's numbers gathered from shared memory or from the L2 cache; predictors by columns,
-which meet at a barrier each, or by rows, from a second copy of X; the sums of squares of all pairs
-of columns by a product of densified 16-bit numbers.  Results are compared with NumPy's.
+which meet at a barrier each, or by rows, from a second copy of X.  The package's own matrix stands
+beside them.  Results are compared with NumPy's, and with the CPU's.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from importlib.util import find_spec
 
 import numpy as np
 from numba import float64
 
 from sksurvgpu.backends import choose
-from sksurvgpu.backends.cuda._cuda import Device, cuda, device, kernel
+from sksurvgpu.backends.cpu.session import Session as CpuSession
+from sksurvgpu.backends.cpu.threads import Threads
+from sksurvgpu.backends.cuda._cuda import cuda, device, kernel
+from sksurvgpu.backends.cuda.kept import layout_of
+from sksurvgpu.backends.cuda.layout import Layout
+from sksurvgpu.backends.cuda.linalg import has_cupy
+from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.backends.cuda.team import WARP, warp_size, warp_sum
 from sksurvgpu.data.design.tiles import tiles_of
 
@@ -27,7 +32,6 @@ PROBLEM = "cox 1e6 x 1000"
 THREADS = 1_024
 FEWER = 4  # times fewer rows, where NumPy has to sort them
 SPARE = 0.2  # of the columns, those whose coefficients move
-BF16_BITS = 16  # that bfloat16 leaves out of float32
 
 
 class Passes(Part):
@@ -41,7 +45,7 @@ class Passes(Part):
         rows = ("8192 rows", "16384 rows")
         gradients = [f"gradient, {where}, {n}" for n in rows for where in sources]
         predictors = [f"predictor, columns, {n}" for n in rows]
-        return [(*gradients, *predictors, "predictor, rows", "matrix, densified")]
+        return [(*gradients, *predictors, "predictor, rows", "matrix")]
 
     def measure(self, item, sizes):
         device = choose("cuda").device
@@ -49,7 +53,7 @@ class Passes(Part):
         design = problems.draw_design(n, p)[0]
         what, _, rest = item.partition(", ")
         if what == "matrix":
-            return multiply_densified(device, design, sizes)
+            return time_matrix(device, problems.problem_of(PROBLEM, sizes), sizes)
         if rest == "rows":
             fewer = problems.draw_design(max(n // FEWER, 60), p)[0]
             return predict_by_rows(device, fewer, sizes)
@@ -198,21 +202,6 @@ def predict_slices(delta, begins, columns, out):
         s += warps * cuda.gridDim.x
 
 
-@kernel
-def densify(root, bits, t, tiles, out):
-    """Columns of a tile, each a block, times a number a row, as bfloat16; `out` is cleared.
-
-    `bits` are those numbers' float32 bits.
-    """
-    indices, j = tiles[3], cuda.blockIdx.x
-    begin, end = ones_of(tiles, t, j)
-    q = begin + cuda.threadIdx.x
-    while q < end:
-        i = indices[q]
-        out[j, i] = bits[root + i] >> BF16_BITS
-        q += cuda.blockDim.x
-
-
 # -- what they take ---------------------------------------------------------------------------
 
 
@@ -314,50 +303,20 @@ def predict_by_rows(device, design, sizes):
     return timed(device, run, out, X @ delta[:-1], X.nnz, sizes)
 
 
-def multiply_densified(device, design, sizes, rows=65_536):
-    """X' diag(h) X from chunks in bfloat16, products of which are summed in float32."""
-    if find_spec("cupy") is None or not isinstance(device, Device):
-        return {"not_run": "cupy not found, or no device"}
-    import cupy
-    from cupy.cuda.device import get_cublas_handle
-    from cupy_backends.cuda.libs import cublas
-
-    n, p = design.n_rows, design.n_columns
-    rows = min(rows, n)
-    cut = tiles_of(design, np.arange(n), size=rows, n_threads=problems.n_cores())
-    h = np.random.default_rng(3).random(n).astype(np.float32)
-    root = np.sqrt(h)
-    bits = device.upload(root.view(np.uint32))
-    tiles = upload_tiles(device, cut)
-    dense, out = cupy.zeros((p, rows), cupy.uint16), cupy.zeros((p, p), cupy.float32)
-    shared = device.share(dense)
-    handle = get_cublas_handle()
-    one, bf16, f32 = np.ones(1, np.float32), 14, 0  # numbers of CUDA's types
-
-    def multiply(first):
-        beta = np.zeros(1, np.float32) if first else one
-        cublas.gemmEx(
-            handle, 1, 0, p, p, rows, one.ctypes.data, dense.data.ptr, bf16, rows,
-            dense.data.ptr, bf16, rows, beta.ctypes.data, out.data.ptr, f32, p, 68, 99,
-        )  # fmt: skip
-
-    def run(with_product=True):
-        for t in range(cut.n_tiles):
-            dense.fill(0)
-            args = int(cut.starts[t]), bits, t, tiles, shared
-            device.launch(densify, p, sizes.threads, args)
-            if with_product:
-                multiply(t == 0)
-
-    seconds = median_seconds(run, cupy.cuda.Device().synchronize, sizes.repeats)
-    without = median_seconds(partial(run, False), cupy.cuda.Device().synchronize, sizes.repeats)
-    few = min(p, 50)
-    from scipy.sparse import csc_array
-
-    ones = np.ones(len(design.indices))
-    X = csc_array((ones, design.indices, design.indptr), shape=(n, p))[:, :few].toarray()
-    run()
-    expected, found = (X * h[:, None]).T @ X, cupy.asnumpy(out)[:few, :few]
-    error = float(np.abs(found - expected).max() / np.abs(expected).max())
-    note = f"{1e3 * without:.2f} ms without the products"
-    return {"us": 1e6 * seconds, "off": error, "passed": error < 1e-2, "note": note}
+def time_matrix(device, problem, sizes, few=50):
+    """The model's matrix over all columns, from rows on the device to numbers on the host."""
+    if not has_cupy():
+        return {"not_run": "cupy not found"}
+    p, fits = problem.n_columns, np.zeros(1, np.int32)
+    layout, one = layout_of(Layout, device, problem), CpuSession(problem, None, None, Threads(1))
+    session = Session(layout, problem, None, None, 1, np.dtype(float))
+    session.start(fits, [np.zeros(p)])
+    one.start(np.zeros(p))
+    seconds = median_seconds(
+        partial(session.matrix, fits, [np.arange(p)], [0]), lambda: None, sizes.repeats
+    )
+    some = np.arange(min(p, few))
+    [found], expected = session.matrix(fits, [some], [0]), one.matrix(some, 0)
+    root = np.sqrt(np.diagonal(expected))
+    error = float(np.abs((found - expected) / np.outer(root, root)).max())
+    return {"us": 1e6 * seconds, "off": error, "passed": error < 1e-3}

@@ -257,7 +257,8 @@ class Way:
         if len(columns) > self.most_columns:
             raise ValueError(
                 f"`penalty` needs the matrix of all {len(columns):,} columns, and the backend has "
-                f'room for {self.most_columns:,}: use backend="cpu", more memory or fewer columns.'
+                f'room for {self.most_columns:,}: use backend="cpu", on a device CuPy, more memory '
+                "or fewer columns."
             )
         return columns
 

@@ -10,6 +10,7 @@ from sksurvgpu.backends.cpu.session import Session as CpuSession
 pytest.importorskip("numba_cuda")
 pytest.importorskip("greenlet")
 
+from .cupy import stand_in
 from .device import SimulatedDevice
 
 THREADS, ROWS_PER_RANGE = 32, 8
@@ -19,7 +20,7 @@ def simulate_backend(monkeypatch, device=None, threads=THREADS, model="diagonal"
     """Have ``backend="cuda"`` run on a simulated device from here on; the device.
 
     By a ``"diagonal"`` and what it learns, on the CPU too, so that both go the same way; or by a
-    ``"matrix"``, always.
+    ``"matrix"``, always, with the stand-in of CuPy.
     """
     from sksurvgpu.backends import cuda
     from sksurvgpu.backends.cuda import weights
@@ -36,6 +37,7 @@ def simulate_backend(monkeypatch, device=None, threads=THREADS, model="diagonal"
     if model == "matrix":
         room = Room(1e8, True, ("matrix",), counts=False)
         monkeypatch.setattr(Session, "room", lambda self, fits: [room] * len(fits))
+        stand_in(monkeypatch, device)
     monkeypatch.setattr(weights, "PARTS", 2)
     monkeypatch.setattr(cuda, "Layout", layout)
     monkeypatch.setattr(cuda, "open_device", lambda ordinal: device)

@@ -1,4 +1,4 @@
-"""Stands in for CuPy on a simulated device: what samplers use of it, on NumPy.
+"""Stands in for CuPy on a simulated device: what samplers and matrices use of it, on NumPy.
 
 An array is no NumPy array to anyone: it takes part in operations with others of its device and
 with scalars, and refuses NumPy's, as CuPy does; a number of it is read by `bool`, `float` or
@@ -8,6 +8,7 @@ factorization gives numbers without a meaning unless `cupyx.errstate` asks for a
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
@@ -125,19 +126,64 @@ class CsrMatrix:
         return CupyArray(self._device, self._matrix @ inside(self._device, other))
 
 
+def columns_at(address, shape, step, dtype, is_written=False):
+    """A matrix of BLAS's in memory: of so many rows and columns, these `step` numbers apart."""
+    n_numbers = step * (shape[1] - 1) + shape[0]
+    buffer = (ctypes.c_byte * (n_numbers * np.dtype(dtype).itemsize)).from_address(address)
+    steps = np.dtype(dtype).itemsize * np.array([1, step])
+    numbers = np.frombuffer(buffer, dtype)
+    return np.lib.stride_tricks.as_strided(numbers, shape, steps, writeable=is_written)
+
+
+def gemm_ex(handle, *given):
+    """cuBLAS's product of numbers in half precision that are added up in single precision."""
+    (transposed_a, transposed_b, m, n, k, alpha), given = given[:6], given[6:]
+    (a, half_a, step_a), (b, half_b, step_b), given = given[:3], given[3:6], given[6:]
+    beta, out, single, step, way, _ = given
+    types = half_a, half_b, single, way
+    if (handle, transposed_a, transposed_b, types) != ("handle", 1, 0, (2, 2, 0, 68)):
+        raise ValueError(f"a product of other kinds: {transposed_a}, {transposed_b}, {types}")
+    if step_a < k or step_b < k or step < m:
+        raise ValueError("columns overlap")
+    alpha, beta = (columns_at(number, (1, 1), 1, np.float32)[0, 0] for number in (alpha, beta))
+    left, right = (
+        columns_at(address, (k, size), step, np.float16).astype(np.float32)
+        for address, size, step in ((a, m, step_a), (b, n, step_b))
+    )
+    target = columns_at(out, (m, n), step, np.float32, is_written=True)
+    product = alpha * (left.T @ right)
+    target[...] = product + beta * target if beta else product  # what is there may be no number
+
+
+class Stream:
+    """A stream; as a context the current one."""
+
+    def __init__(self, modules, ptr):
+        self._modules, self.ptr, self._before = modules, ptr, []
+
+    def __enter__(self):
+        self._before.append(self._modules.stream)
+        self._modules.stream = self
+
+    def __exit__(self, *error):
+        self._modules.stream = self._before.pop()
+
+
 class Modules:
     """The modules `cupy` and `cupyx` of one device."""
 
     def __init__(self, device):
-        self.device, self.checks = device, "ignore"
-        self.stream = SimpleNamespace(ptr=0)
+        self.device, self.checks, self.products = device, "ignore", []
+        streams = SimpleNamespace(null=Stream(self, 0), ptds=Stream(self, 2))
+        self.stream = streams.null
         pool = SimpleNamespace(free_bytes=lambda: 0)
         self.cupy = _module(
             "cupy",
             asarray=self._asarray,
             asnumpy=lambda array: device._own(array)._data.copy(),
             cuda=SimpleNamespace(
-                Device=lambda ordinal: SimpleNamespace(use=lambda: None),
+                Device=_Device,
+                Stream=streams,
                 get_current_stream=lambda: self.stream,
             ),
             get_default_memory_pool=lambda: pool,
@@ -146,6 +192,8 @@ class Modules:
         )
         self.all = [
             self.cupy,
+            _module("cupy.cuda.device", get_cublas_handle=lambda: "handle"),
+            _module("cupy_backends.cuda.libs", cublas=SimpleNamespace(gemmEx=self._multiply)),
             _module("cupyx", errstate=self._errstate),
             _module("cupyx.scipy"),
             _module("cupyx.scipy.linalg", solve_triangular=self._solve_triangular),
@@ -154,6 +202,11 @@ class Modules:
 
     def _wrapped(self, function):
         return lambda *given, **options: apply(self.device, function, *given, **options)
+
+    def _multiply(self, *given):
+        """Products are made on the current stream, whose handle is kept."""
+        self.products.append(self.stream.ptr)
+        gemm_ex(*given)
 
     def _asarray(self, array):
         if isinstance(array, CupyArray):
@@ -191,6 +244,20 @@ class Modules:
         return CupyArray(self.device, np.stack([solve_triangular(*p, **options) for p in pairs]))
 
 
+class _Device:
+    def __init__(self, ordinal):
+        self.ordinal = ordinal
+
+    def use(self):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+
 def _module(name, **attributes):
     module = ModuleType(name)
     module.__spec__ = ModuleSpec(name, None, is_package=True)
@@ -199,19 +266,26 @@ def _module(name, **attributes):
     return module
 
 
+def stand_in(monkeypatch, device):
+    """Have CuPy's stand-in be found from here on, on a device; its modules."""
+    from sksurvgpu.backends.cuda import linalg
+
+    modules = Modules(device)
+    for module in modules.all:
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(linalg, "_import_cupy", lambda: modules.cupy)
+    return modules
+
+
 def simulate_sampling(monkeypatch, device, compiled=False):
     """Have samplers of ``backend="cuda"`` compute on a simulated device from here on.
 
     With `compiled`, kernels call the formulas of random numbers as the CPU compiles them, not as
     Python: the same bits, sooner.
     """
-    from sksurvgpu.backends.cuda import linalg, sampling
+    from sksurvgpu.backends.cuda import sampling
 
     for formula in FORMULAS if compiled else ():
         device._machine._rebinding._replaced[id(formula)] = formula
-    modules = Modules(device)
-    for module in modules.all:
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(linalg, "_import_cupy", lambda: modules.cupy)
     monkeypatch.setattr(sampling, "open_device", lambda ordinal: device)
-    return modules
+    return stand_in(monkeypatch, device)

@@ -28,6 +28,11 @@ class DeviceArray:
         self.shape, self.dtype, self.ndim = data.shape, data.dtype, data.ndim
         self.size, self.nbytes = data.size, data.nbytes
 
+    @property
+    def address(self):
+        """Where it lies, for the stand-in of a library that takes addresses."""
+        return self._data.__array_interface__["data"][0]
+
     def __len__(self):
         return self.shape[0]
 
@@ -76,7 +81,7 @@ class SimulatedDevice:
         skew=DEFAULT_SKEW,
         max_passes=MAX_PASSES,
     ):
-        self.name = "simulated device"
+        self.name, self.ordinal = "simulated device", 0
         self.n_multiprocessors, self.shared_bytes = n_multiprocessors, shared_bytes
         self.memory, self.seed, self.n_launches, self.n_switches = memory, seed, 0, 0
         self._used, self._sent = 0, []

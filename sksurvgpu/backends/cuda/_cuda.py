@@ -192,6 +192,7 @@ class Device:
     def __init__(self, ordinal: int = 0):
         _require_device(ordinal)
         cuda.select_device(ordinal)
+        self.ordinal = ordinal
         self._device = cuda.get_current_device()
         self.name = str(self._device.name)
         self.n_multiprocessors = int(self._device.MULTIPROCESSOR_COUNT)
@@ -205,7 +206,7 @@ class Device:
 
     def use(self):
         """Have the calling thread compute on this device."""
-        cuda.select_device(self._device.id)
+        cuda.select_device(self.ordinal)
 
     def free_bytes(self) -> int:
         held = self._pool.held_bytes()  # which may give some back
@@ -357,7 +358,7 @@ class Device:
         if shared_bytes > self._shared_of.get(handle, 0):
             attributes = driver.binding.CUfunction_attribute
             attribute = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            driver.driver.cuKernelSetAttribute(attribute, shared_bytes, handle, self._device.id)
+            driver.driver.cuKernelSetAttribute(attribute, shared_bytes, handle, self.ordinal)
             self._shared_of[handle] = shared_bytes
 
 

@@ -51,6 +51,7 @@ class Layout:
         """The columns of X: once, for all fits; buffers on the device are used as they are."""
         design, upload = problem.design, self.device.upload
         pieces = problem.pieces()
+        self.first = pieces["first"]
         X = Columns(
             *(upload(a) for a in (design.kind, design.indptr, design.indices, design.values)),
             *(upload(a) for a in (design.value_ptr, pieces["source"], pieces["piece_ptr"])),

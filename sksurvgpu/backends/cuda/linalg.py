@@ -6,6 +6,7 @@ their own choice, and order is kept because it is the same one: `open_cupy` chec
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
@@ -17,19 +18,25 @@ from ...exceptions import BackendUnavailableError
 from . import gram
 from ._cuda import uses_stream_of_threads
 
-__all__ = ["Linalg", "open_cupy", "require_cupy"]
+__all__ = ["Linalg", "cupy_on", "has_cupy", "multiply_halves", "open_cupy", "require_cupy"]
 
 _STREAM_OF_THREADS = 2  # CUDA's handle of a thread's own default stream
 # Matrices of this order and below are taken all at once however few they are; CuPy's own rule for
 # the choice between one batched and many single factorizations.
 _BATCHED_ORDER = 256
 _SCALED_NUMBERS = 1 << 25  # of X scaled by the weights of some chains, 256 MiB
+# Numbers of CUDA's types and of cuBLAS's ways: sums in single precision, by units for matrices.
+_HALF, _SINGLE, _SUMS, _UNITS = 2, 0, 68, 99
 _SINGULAR = "a matrix of order {:,} is not positive definite"
+
+
+def has_cupy():
+    return find_spec("cupy") is not None
 
 
 def require_cupy():
     """Say what to install where CuPy is missing."""
-    if find_spec("cupy") is None:
+    if not has_cupy():
         raise BackendUnavailableError.missing_package("cuda", "cupy", "bayes-cuda12")
 
 
@@ -57,6 +64,33 @@ def open_cupy(ordinal: int) -> ModuleType:
             "neither"
         )
     return cupy
+
+
+@contextmanager
+def cupy_on(device):
+    """Have CuPy work on a device and on Numba's stream, whatever its current ones are."""
+    cuda = _import_cupy().cuda
+    stream = cuda.Stream.ptds if uses_stream_of_threads() else cuda.Stream.null
+    with cuda.Device(device.ordinal), stream:
+        yield
+
+
+def multiply_halves(sides, n, out, is_first):
+    """``left[:, :n] @ right[:, :n].T`` of two sides into `out`, or added to it, within `cupy_on`.
+
+    Arrays are the device's: sides are in half precision, the result and sums in single precision.
+    To cuBLAS rows are columns.
+    """
+    from cupy.cuda.device import get_cublas_handle
+    from cupy_backends.cuda.libs import cublas
+
+    left, right = sides
+    one, kept = np.ones(1, np.float32), np.full(1, not is_first, np.float32)
+    cublas.gemmEx(
+        *(get_cublas_handle(), True, False, len(right), len(left), n, one.ctypes.data),
+        *(right.address, _HALF, right.shape[1], left.address, _HALF, left.shape[1]),
+        *(kept.ctypes.data, out.address, _SINGLE, out.shape[1], _SUMS, _UNITS),
+    )
 
 
 class Linalg:

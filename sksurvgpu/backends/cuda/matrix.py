@@ -1,13 +1,22 @@
-"""Gram matrices of quadratic models, X' diag(h) X - sum_k l_k l_k' / N_k, that stay on the device.
+"""Matrices of quadratic models, M = X' diag(h) X - sum_k l_k l_k' / N_k, as products Q'Q.
 
-Kept are correlations, m_ab / sqrt(m_aa m_bb), in single precision: their rounding is free of units.
+With h_ik, the part of h_i that belongs to bin k (`backends.cpu.bins`), and centres c_k = l_k / N_k,
 
-Sparse columns are added up by rows, from ``q_ia = rint(x_ia sqrt(h_i) t_a)`` with t_a such that
-``sum_i q_ia^2`` is 2^30 but for rounding. Q'Q is exact in 32-bit integers: the same in any order
-of atomics, and without negative eigenvalues. It is scaled back to the known diagonal of X' diag(h)
-X, which takes out what rounding does to a column as a whole. A block adds the pairs of a range of
-rows to one tile of the matrix, in shared memory or in place. Dense columns, and those that change
-over time, are multiplied with all others one by one, in double precision.
+    M = sum_ik h_ik (x_i - c_k)(x_i - c_k)'                               as sum_i h_ik = N_k
+      = sum_i h_i (x_i - m_i)(x_i - m_i)' + sum_(k<l) g_kl (c_k - c_l)(c_k - c_l)'
+
+where m_i = sum_k h_ik c_k / h_i is a row's own centre, and g_kl = sum_i h_ik h_il / h_i is 0 where
+no row is in both bins, as without time.  These are the rows of Q.  Nothing is subtracted from what
+it is nearly equal to, and however Q is rounded, Q'Q has no negative eigenvalues: columns that are
+nearly constant within bins lose no more than others, to which a second term would leave no digit.
+Rows are computed in double precision and rounded once, to 11 bits, in units in which a column of Q
+has the norm `NORM`: half precision then holds the largest entry, and whatever matters beside it.
+
+Products of some rows at a time, by cuBLAS (`linalg.multiply_halves`), are added up in single
+precision.  A matrix becomes correlations by its own diagonal, which stays; the host knows the true
+one.  Of every column there are `tables` of its bins: c_k; what rows that exit in bin k have of the
+bins before it, by their w; and of those after it, by their c.  They are in the units of `factor`.
+Behind them stand those of h_ik / sqrt(h_i), one a bin, whose products are g.
 """
 
 from __future__ import annotations
@@ -16,281 +25,172 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import float64, int32, int64
+from numba import int64
 
 from ._cuda import cuda, device, kernel
 from .columns import entries, entry
-from .team import FULL, WARP, warp_sum
 
-LARGEST = 2.0**15  # square root of the largest sum of squares of integers
-BITS, LABELS = 12, 4096  # of an entry's place in a tile, in one number with its integer
-LOADS = 16  # columns along a tile of the second term, and bins of it at once
+NORM = 2.0**14  # a quarter of what half precision holds: curvatures have rounding errors
+TOGETHER = 32  # columns whose entries of a row are written by one thread
 
 
-class WorkingSets(NamedTuple):
-    """Working columns of the fits served, those of one fit after the other."""
+class RowChunk(NamedTuple):
+    """Rows of X that are multiplied at once, in a piece of time, and ranges that have them."""
 
-    fits: np.ndarray  # int32
-    ptr: np.ndarray  # int64 per fit served + 1
-    known: np.ndarray  # int64 per fit served: columns whose rows are there
+    piece: int
+    low: int
+    end: int
+    first_range: int
+    end_range: int
+
+
+class ColumnsOfQ(NamedTuple):
+    """Columns of Q, and numbers that they are written by."""
+
     column: np.ndarray  # int64
-    scale: np.ndarray  # float64: t, or 0 of a column that is not added up by rows
-    root: np.ndarray  # float64: square root of the curvature
-    place: np.ndarray  # int32 (fits served, columns of X): position of what is, or -1
-
-
-@device
-def _store(held, sets, t, a, b, value):
-    """An element and its mirror image, as a correlation."""
-    low, fit = sets.ptr[t], sets.fits[t]
-    size = sets.root[low + a] * sets.root[low + b]
-    value = min(max(value / size, -1.0), 1.0) if size > 0.0 else 0.0
-    held[fit, a, b] = value
-    held[fit, b, a] = value
-
-
-# -- sparse columns, by rows -------------------------------------------------------------------
+    factor: np.ndarray  # float64: unit of a column
+    tables: np.ndarray  # float64 (columns and bins, bins, 3)
+    dense: np.ndarray  # float16 (columns and bins, rows)
 
 
 @kernel
-def clear(sets, counts):
-    """Zero the rows that are to be added up, and their mirror image: empty columns get no more."""
-    for t in range(sets.fits.shape[0]):
-        size = sets.ptr[t + 1] - sets.ptr[t]
-        k = cuda.grid(1)
-        while k < (size - sets.known[t]) * size:
-            a, b = sets.known[t] + k // size, k % size
-            counts[sets.fits[t], a, b] = 0
-            counts[sets.fits[t], b, a] = 0
-            k += cuda.gridsize(1)
+def tabulate(fit, model, loads, work):
+    """Tables of every column, and then of bins, a thread each."""
+    a, last, factor, tables = cuda.grid(1), model.last, work.factor, work.tables
+    while a < tables.shape[0]:
+        own, before, after = a - factor.shape[0], 0.0, 0.0
+        for k in range(last.shape[0]):
+            if own < 0:
+                centre = factor[a] * loads[fit, a, k] * model.inverse[fit, k]
+            else:
+                centre = NORM * math.sqrt(model.inverse[fit, k]) if own == k else 0.0
+            if k > 0 and last[k - 1] != last[k]:
+                before = 0.0
+            tables[a, k, 0], tables[a, k, 1] = centre, before
+            if model.w.shape[1] > 0:
+                before += model.jump[fit, k] * centre
+        for k in range(last.shape[0] - 1, -1, -1):
+            if last[k] == k:  # the last of its stratum
+                after = 0.0
+            tables[a, k, 2] = after
+            if model.carried.shape[1] > 0:
+                after += model.fall[fit, k] * tables[a, k, 0]
+        a += cuda.gridsize(1)
 
 
 @device
-def _root_curvature(X, h, fit, row):
-    """Square root of the sum of h over the copies of a row."""
-    total = 0.0
-    for b in range(X.first.shape[0]):
-        if row >= X.first[b]:
-            total += h[fit, row + X.shift[b]]
-    return math.sqrt(max(total, 0.0))
+def _read_row(model, fit, i):
+    """Bins of exit and entry (or -1) of a row; what it has in tables, by the root of its h; this.
 
-
-@device
-def _append(lists, at, is_member, item):
-    """Append the items of members to a warp's list that ends at `at`; its new end."""
-    votes = cuda.ballot_sync(FULL, is_member)
-    if is_member:
-        lists[at + cuda.popc(votes & ((1 << (cuda.threadIdx.x % WARP)) - 1))] = item
-    return at + cuda.popc(votes)
-
-
-@device
-def _list_row(lists, rows, row, root, sets, t, task, side):
-    """A warp's lists of a row's entries in the rows and columns of a tile; the ends of both."""
-    lane, first = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP * 2 * side
-    end_of_rows, end_of_columns = first, first + side
-    q, end = rows.ptr[row], rows.ptr[row + 1]
-    while q < end:
-        label, number = int64(-1), int64(0)
-        if q + lane < end:
-            label = int64(sets.place[t, rows.column[q + lane]])
-        if label >= 0:
-            x = root * (rows.value[q + lane] if rows.value.shape[0] > 0 else 1.0)
-            number = int64(math.floor(x * sets.scale[sets.ptr[t] + label] + 0.5))
-        above, beside = label - task[1], label - task[2]
-        is_row = number != 0 and above >= 0 and above < side
-        is_column = number != 0 and beside >= 0 and beside < side
-        end_of_rows = _append(lists, end_of_rows, is_row, number * LABELS + above)
-        end_of_columns = _append(lists, end_of_columns, is_column, number * LABELS + beside)
-        q += cuda.warpsize
-    return end_of_rows, end_of_columns
-
-
-@device
-def _add_row(lists, ends, side, task, fit, tile, counts):
-    """Add the products of a row's entries, pairs being spread over the lanes of a warp."""
-    lane, first = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP * 2 * side
-    shift = 0  # so many times the lanes are halved, each part having a row of the tile
-    while shift < 5 and (ends[1] - first - side) << (shift + 1) <= WARP:
-        shift += 1
-    width = WARP >> shift
-    a = first + lane // width
-    while a < ends[0]:
-        i, u = lists[a] & (LABELS - 1), lists[a] >> BITS
-        b = first + side + lane % width
-        while b < ends[1]:
-            j, v = lists[b] & (LABELS - 1), lists[b] >> BITS
-            if task[1] + i >= task[2] + j:
-                if tile >= 0:
-                    cuda.atomic.add(lists, tile + i * side + j, int32(u * v))
-                else:
-                    cuda.atomic.add(counts, (fit, task[1] + i, task[2] + j), int32(u * v))
-            b += width
-        a += WARP // width
-
-
-@kernel
-def add_pairs(X, rows, sets, tasks, h, side, tile, counts):
-    """Add Q'Q of a task: fit served, first row and column of its tile, range of rows of X.
-
-    The tile begins at ``shared[tile]``, or (-1) is that of `counts`.
+    It has its own part there, all that it has before and after it, and at its entry.
     """
-    shared = cuda.shared.array(0, int32)
-    warp, warps = cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
-    k = cuda.blockIdx.x
-    while k < tasks.shape[0]:
-        task = tasks[k]
-        t, fit = task[0], sets.fits[task[0]]
-        e = cuda.threadIdx.x
-        while tile >= 0 and e < side * side:
-            shared[tile + e] = 0
-            e += cuda.blockDim.x
-        cuda.syncthreads()
-        row = task[3] + warp
-        while row < task[4]:
-            root = _root_curvature(X, h, fit, row)
-            ends = _list_row(shared, rows, row, root, sets, t, task, side)
-            cuda.syncwarp()
-            _add_row(shared, ends, side, task, fit, tile, counts)
-            row += warps  # the votes on the next row's entries come before its lists
-        cuda.syncthreads()
-        e = cuda.threadIdx.x
-        while tile >= 0 and e < side * side:
-            if shared[tile + e] != 0:
-                at = fit, task[1] + e // side, task[2] + e % side
-                cuda.atomic.add(counts, at, shared[tile + e])
-            e += cuda.blockDim.x
-        k += cuda.gridDim.x
-
-
-@kernel
-def find_scales(sets, counts, scales):
-    """Factors that scale the new columns of Q back to those of X; 0 for columns that it lacks."""
-    for t in range(sets.fits.shape[0]):
-        fit, low = sets.fits[t], sets.ptr[t]
-        a = sets.known[t] + cuda.grid(1)
-        while a < sets.ptr[t + 1] - low:
-            square = counts[fit, a, a] * sets.scale[low + a] * sets.scale[low + a]
-            scales[fit, a] = LARGEST / math.sqrt(square) if square > 0.0 else 0.0
-            a += cuda.gridsize(1)
-
-
-@kernel
-def finish(sets, inverse, loads, counts, scales, held):
-    """Correlations of sparse columns from Q'Q, tile by tile, in `counts` and `held` at once."""
-    left, right = cuda.shared.array((16, 17), float64), cuda.shared.array((16, 17), float64)
-    x, y, n_bins = cuda.threadIdx.x // LOADS, cuda.threadIdx.x % LOADS, inverse.shape[1]
-    for t in range(sets.fits.shape[0]):
-        fit, low, known = sets.fits[t], sets.ptr[t], sets.known[t]
-        size = sets.ptr[t + 1] - low
-        across, k = (size + LOADS - 1) // LOADS, cuda.blockIdx.x
-        while k < across * ((size - known + LOADS - 1) // LOADS):
-            top, beside = known + k // across * LOADS, k % across * LOADS
-            a, b, start, total = top + x, beside + y, 0, 0.0
-            row, column = min(a, size - 1), min(beside + x, size - 1)
-            while start < n_bins and beside < top + LOADS:
-                at = min(start + y, n_bins - 1)
-                weight = inverse[fit, at] if start + y < n_bins else 0.0
-                left[x, y] = weight * loads[fit, row, at]
-                right[x, y] = loads[fit, column, at]
-                cuda.syncthreads()
-                for m in range(LOADS):
-                    total += left[x, m] * right[y, m]
-                cuda.syncthreads()
-                start += LOADS
-            if b < a and a < size and scales[fit, a] * scales[fit, b] > 0.0:
-                value = counts[fit, a, b] * scales[fit, a] * scales[fit, b]
-                _store(held, sets, t, a, b, value - total)
-            k += cuda.gridDim.x
-
-
-# -- other columns, one by one -----------------------------------------------------------------
+    h, k, enter = float(model.h[fit, i]), int64(model.own[i]), int64(-1)
+    own, w, carried, part = h, 0.0, 0.0, 0.0
+    if model.w.shape[1] > 0:
+        w = model.w[fit, i]
+        own -= w * model.base[fit, k]
+    if model.carried.shape[1] > 0:
+        carried = model.carried[fit, i]
+        own -= carried * model.after[fit, k]
+    if model.hazard.shape[1] > 0:  # without the time before its entry
+        enter = int64(model.enter[i])
+        at_entry = model.hazard[fit, model.enter_idx[i]]
+        own += w * at_entry
+        part = w * (at_entry - model.base[fit, enter])
+    root = math.sqrt(max(h, 0.0))
+    by = 1.0 / root if root > 0.0 else 0.0
+    return k, enter, own * by, w * by, carried * by, part * by, root
 
 
 @device
-def _spread(X, j, piece, r, h, fit, values):
-    """x h of the rows of a range, in a piece of time."""
-    i = cuda.threadIdx.x
-    while i < X.cut[r + 1] - X.cut[r]:
-        values[i] = 0.0
-        i += cuda.blockDim.x
-    cuda.syncthreads()
-    low, high, kind, base = entries(X, j, r, r + 1)
-    q = low + cuda.threadIdx.x
-    while q < high:
-        row, x = entry(X, q, kind, base)
-        if row >= X.first[piece]:
-            values[row - X.cut[r]] = x * h[fit, row + X.shift[piece]]
-        q += cuda.blockDim.x
-    cuda.syncthreads()
+def _centre(tables, a, row):
+    """The row's root of h times its centre, in a column's units."""
+    k, enter, own, w, carried, part, _ = row
+    load = own * tables[a, k, 0] + w * tables[a, k, 1] + carried * tables[a, k, 2]
+    if enter >= 0:
+        load -= part * tables[a, enter, 0] + w * tables[a, enter, 1]
+    return load
 
 
 @device
-def _dot(X, j, piece, r, values):
-    """A lane's part of the product of a column and the values of a range's rows."""
-    total = 0.0
-    if X.piece_ptr[j, 0] <= piece and piece < X.piece_ptr[j, 1]:
-        low, high, kind, base = entries(X, j, r, r + 1)
-        q = low + cuda.threadIdx.x % WARP
-        while q < high:
-            row, x = entry(X, q, kind, base)
-            total += x * values[row - X.cut[r]]
-            q += cuda.warpsize
-    return total
+def _hold(value):
+    """As half precision holds it: a curvature that is rounding itself may have been too small."""
+    return min(max(value, -2.0 * NORM), 2.0 * NORM)
 
 
 @kernel
-def multiply(X, sets, tasks, others, model, loads, parts, n_values, held):
-    """Correlations of a task's column: fit served, position, and those of others, a part of a list.
+def fill(X, fit, rows, model, work):
+    """Write some rows of Q as if all columns were zero there."""
+    n_rows, n_columns = rows.end - rows.low, work.tables.shape[0]
+    task, parts = cuda.grid(1), (n_columns + TOGETHER - 1) // TOGETHER
+    while task < n_rows * parts:
+        i, first = task % n_rows, task // n_rows * TOGETHER
+        row = _read_row(model, fit, rows.low + i + X.shift[rows.piece])
+        for a in range(first, min(first + TOGETHER, n_columns)):
+            work.dense[a, i] = _hold(-_centre(work.tables, a, row))
+        task += cuda.gridsize(1)
 
-    A block's rows of `parts` have `n_values` numbers of rows, if there is no shared memory for
-    them, and a sum for every other column.
+
+@kernel
+def scatter(X, fit, rows, model, work):
+    """Write entries of columns over that, a block for each column and range."""
+    task, n_ranges = cuda.blockIdx.x, rows.end_range - rows.first_range
+    while task < work.column.shape[0] * n_ranges:
+        a, r = task // n_ranges, rows.first_range + task % n_ranges
+        j = work.column[a]
+        if X.piece_ptr[j, 0] <= rows.piece and rows.piece < X.piece_ptr[j, 1]:
+            low, high, kind, base = entries(X, j, r, r + 1)
+            q = low + cuda.threadIdx.x
+            while q < high:
+                i, x = entry(X, q, kind, base)
+                if i >= rows.low and i < rows.end:
+                    row = _read_row(model, fit, i + X.shift[rows.piece])
+                    value = row[6] * x * work.factor[a] - _centre(work.tables, a, row)
+                    work.dense[a, i - rows.low] = _hold(value)
+                q += cuda.blockDim.x
+        task += cuda.gridDim.x
+
+
+@kernel
+def contrast(fit, first, n_pairs, model, overlap, work):
+    """Write rows of Q for pairs of bins, from the first on; those of other orders are zero.
+
+    ``overlap`` (bins, bins): g, times `NORM`^2 over the roots of N.
     """
-    shared, own = cuda.shared.array(0, float64), parts[cuda.blockIdx.x]
-    values, sums = own[:n_values], own[n_values:]
-    if n_values == 0:
-        values = shared[:]
-    warp, warps, lane = cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP, cuda.threadIdx.x % WARP
-    k = cuda.blockIdx.x
-    while k < tasks.shape[0]:
-        t, a, first, end = tasks[k, 0], tasks[k, 1], tasks[k, 2], tasks[k, 3]
-        fit, column = sets.fits[t], sets.column[sets.ptr[t] :]
-        j, is_first = column[a], True
-        for piece in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-            for r in range(X.cut.shape[0] - 1):
-                _spread(X, j, piece, r, model.h, fit, values)
-                o = first + warp
-                while o < end:
-                    total = warp_sum(_dot(X, column[others[o]], piece, r, values))
-                    if lane == 0:
-                        sums[o - first] = total + (0.0 if is_first else sums[o - first])
-                    o += warps
-                cuda.syncthreads()
-                is_first = False
-        o = first + warp
-        while o < end:
-            b, total, i = others[o], 0.0, lane
-            while i < model.inverse.shape[1]:
-                weighted = loads[fit, a, i] * model.inverse[fit, i]
-                total += weighted * loads[fit, b, i]
-                i += cuda.warpsize
-            total = warp_sum(total)
-            if lane == 0:
-                _store(held, sets, t, a, b, sums[o - first] - total)
-            o += warps
-        k += cuda.gridDim.x
+    task, n_bins, tables = cuda.grid(1), model.last.shape[0], work.tables
+    while task < n_pairs * work.factor.shape[0]:
+        a, i = task // n_pairs, task % n_pairs
+        k, other = (first + i) // n_bins, (first + i) % n_bins
+        scale, value = model.inverse[fit, k] * model.inverse[fit, other], 0.0
+        if k < other and scale > 0.0:
+            weight = math.sqrt(max(float(overlap[k, other]), 0.0) / math.sqrt(scale)) / NORM
+            value = weight * (tables[a, k, 0] - tables[a, other, 0])
+        work.dense[a, i] = _hold(value)
+        task += cuda.gridsize(1)
 
 
 @kernel
-def move(sizes, held, scales, loads, new_held, new_scales, new_loads):
-    """Copy matrices into larger memory, and what is kept for their columns."""
+def finish(fit, known, size, held):
+    """Make Q'Q correlations, in the rows from the known-th on and in their mirror image."""
+    task = cuda.grid(1)
+    while task < (size - known) * size:
+        a, b = known + task // size, task % size
+        if b < a:
+            square = float(held[fit, a, a]) * float(held[fit, b, b])
+            value = held[fit, a, b] / math.sqrt(square) if square > 0.0 else 0.0
+            held[fit, a, b] = held[fit, b, a] = min(max(value, -1.0), 1.0)
+        task += cuda.gridsize(1)
+
+
+@kernel
+def move(sizes, now, new):
+    """Copy matrices, and the loads of their columns, into larger memory."""
     for fit in range(sizes.shape[0]):
         k = cuda.grid(1)
         while k < sizes[fit] * sizes[fit]:
             a, b = k // sizes[fit], k % sizes[fit]
-            new_held[fit, a, b] = held[fit, a, b]
+            new[0][fit, a, b] = now[0][fit, a, b]
             if b == 0:
-                new_scales[fit, a] = scales[fit, a]
-                for m in range(loads.shape[2]):
-                    new_loads[fit, a, m] = loads[fit, a, m]
+                for m in range(now[1].shape[2]):
+                    new[1][fit, a, m] = now[1][fit, a, m]
             k += cuda.gridsize(1)

@@ -8,6 +8,7 @@ from ...data.design.columns import SPARSE
 from .curvatures import shape_of_warps
 from .kept import forget, held_bytes
 from .layout import BLOCKS_PER_MULTIPROCESSOR
+from .linalg import has_cupy
 
 SHARE = 0.9  # of the free memory that may be planned with
 # A row: outcome, weights as they are given, cells, bins, scans; lanes and tables of censoring.
@@ -17,11 +18,23 @@ PLAN_BYTES = 112
 BYTES_HELD, EXPECTED = 8, 1_024
 HOST_ELEMENTS = 3  # times as many bytes for an element on the host (`solver.costs`)
 BYTES_LOADS = 16  # ... of a column's load in a bin
+# Of rows that are multiplied at once, in half precision: no part of what is free below four times.
+DENSE_BYTES = 2**27
 GIB = 2**30
 REMEDY = (
     'pass precision="float32", another `device` or backend="cpu", or free memory that other '
     "programs and arrays hold."
 )
+
+
+def has_matrices(few):
+    """Whether fits may have matrices on the device, where bins are few or not."""
+    return few and has_cupy()
+
+
+def dense_bytes(device):
+    """Bytes of rows that are multiplied at once."""
+    return min(DENSE_BYTES, device.free_bytes() // 4)
 
 
 def fits_at_once(problem, batch, device, precision):
@@ -55,17 +68,27 @@ def shared_bytes(problem, batch, device):
     private += 8 * math.prod(shape_of_warps(device, plan.few, plan.n_pieces == 1, plan.n_bins))
     lists = (12 if (design.kind == SPARSE).any() else 4) * int(design.indptr[-1])
     X = design.nbytes + cuts + lists + 8 * design.n_rows + 8 * design.n_columns
-    return X + PLAN_BYTES * plan.n_rows + private
+    product = bytes_of_product(problem) if has_matrices(plan.few) else 0
+    return X + PLAN_BYTES * plan.n_rows + private + product
+
+
+def bytes_of_product(problem):
+    """Bytes of what one fit after the other needs while its matrix is made: rows, and tables."""
+    plan = problem.plan
+    n_bins, n_columns = plan.n_bins, min(EXPECTED, problem.n_columns) + plan.n_bins
+    dense = min(DENSE_BYTES, 2 * n_columns * (problem.design.n_rows + n_bins**2))
+    return dense + 4 * n_bins**2 + 24 * n_bins * n_columns
 
 
 def bytes_of_fit(problem, batch, precision):
     """Bytes that every fit in flight takes."""
     plan, item = problem.plan, np.dtype(precision).itemsize
-    row = 3 * 8 + item * (1 + plan.few)  # eta, its trial, u; h of a model, and of a matrix
+    matrices = has_matrices(plan.few)
+    row = 3 * 8 + item * (1 + matrices)  # eta, its trial, u; h of a model, and of a matrix
     row += 0 if batch.weight is None else 8 + 1
     row += 0 if batch.offset is None else 8
     expected = min(EXPECTED, problem.n_columns)
-    held = (BYTES_HELD * expected + BYTES_LOADS * plan.n_bins) * expected if plan.few else 0
+    held = (BYTES_HELD * expected + BYTES_LOADS * plan.n_bins) * expected if matrices else 0
     own = problem.likelihood.pattern.on_device.bytes_of_fit(plan)
     own += 8 * plan.n_pieces * problem.design.n_columns  # coefficients by piece of time
     return row * plan.n_rows + held + 64 * problem.n_columns + own

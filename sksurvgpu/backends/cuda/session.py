@@ -11,7 +11,7 @@ from . import products
 from .curvatures import CurvatureLaunches
 from .exact import run_cycle
 from .held import HeldMatrices
-from .memory import HOST_ELEMENTS, SHARE
+from .memory import HOST_ELEMENTS, SHARE, dense_bytes, has_matrices
 from .predictor import Predictors, Tasks
 
 
@@ -26,7 +26,7 @@ class Session(Predictors):
             layout, few, n_fits, self.n_columns, self.model.last.shape[0]
         )
         # A matrix stays at its point, while curvatures are taken at later ones.
-        at_rest = self.pattern.new_model(row_type) if few else None
+        at_rest = self.pattern.new_model(row_type) if has_matrices(few) else None
         self._held = HeldMatrices(layout, self._curvatures, at_rest, n_fits)
 
     # -- the quadratic model ------------------------------------------------------------------
@@ -51,16 +51,17 @@ class Session(Predictors):
 
     # -- matrices -----------------------------------------------------------------------------
     def room(self, fits):
-        """Room for matrices on the host, where bins are few; else there are none."""
+        """Room for matrices on the host, where bins are few and CuPy is there; else it is none."""
         n_bytes = 0.0
-        if self.pattern.few:
+        if has_matrices(self.pattern.few):
             n_bytes = min(SHARE * available() / len(self._side), HOST_ELEMENTS * self._room)
         return [Room(n_bytes, True, ("diagonal", "matrix"))] * len(fits)
 
     @cached_property
     def _room(self):
         """Bytes of free memory for the matrix of each fit, on the device."""
-        return SHARE * self.device.free_bytes() / len(self._side)
+        free = self.device.free_bytes() - dense_bytes(self.device)
+        return SHARE * free / len(self._side)
 
     def matrix(self, fits, columns, knowns):
         """Rows of matrices over columns; what more rows need stays on the device."""
