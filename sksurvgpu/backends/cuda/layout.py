@@ -29,8 +29,6 @@ class Layout:
     def __init__(self, device, problem, threads=THREADS, rows_per_range=ROWS_PER_RANGE):
         plan = problem.plan
         self.device, self.threads = device, threads
-        # ... of blocks that have a multiprocessor's shared memory to themselves
-        self.many_threads = min(2 * threads, team.WARPS * team.WARP)
         wanted = min(device.n_multiprocessors, max(1, plan.n_rows // rows_per_range))
         self.cut = _cut_rows(problem, 2 ** int(np.log2(wanted)))
         self.is_whole = plan.n_pieces == 1
