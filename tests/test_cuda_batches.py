@@ -89,7 +89,7 @@ def test_what_is_kept_is_of_the_same_problem(monkeypatch):
     assert device.memory - free - 10_000 < kept.held_bytes(device, problem) <= device.memory - free
     others = (
         replace(problem, likelihood=Cox()),  # rows are cut elsewhere
-        replace(problem, design=replace(problem.design)),
+        replace(problem, X=problem.X.centred(None)),
         replace(problem, plan=replace(rows)),
         replace(problem, source=problem.source.copy()),
         replace(problem, piece_ptr=problem.piece_ptr.copy()),

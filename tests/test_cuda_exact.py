@@ -14,7 +14,7 @@ from gpu.launches import FaultyMachine
 
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
-from sksurvgpu.backends.cuda import team
+from sksurvgpu.backends.cuda import cuts, team
 from sksurvgpu.backends.cuda.layout import RESERVED_SHARED, Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.penalties import ElasticNet
@@ -102,6 +102,14 @@ def test_risk_sets(ties, shape, members, shared_bytes, ones, monkeypatch):
     problem, rng = draw_problem(number, ties, ones=ones, **SHAPES[shape])
     threads = (32, 64)[number % 2]
     check(Cycles(problem, rng, members, threads, shared_bytes), seed=number)
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_members_have_several_tiles(ties, monkeypatch):
+    """Cells go on from one to the next."""
+    monkeypatch.setattr(cuts, "rows_of_tile", lambda device, given: 9)
+    problem, rng = draw_problem(2, ties, n_times=6)
+    check(Cycles(problem, rng, team=2), seed=2)
 
 
 @pytest.mark.parametrize(("ties", "dead"), thin(3, ["breslow", "efron"], [0.1, 0.9]))

@@ -21,9 +21,9 @@ pytest.importorskip("greenlet")
 
 from gpu.launches import SITES, FaultyMachine, Recorder
 
-from sksurvgpu.backends.cuda import gram, products
+from sksurvgpu.backends.cuda import cuts, gram, predictor
 from sksurvgpu.backends.cuda import layout as layouts
-from sksurvgpu.backends.cuda.columns import Columns, entries, my_ranges
+from sksurvgpu.backends.cuda.columns import Columns, entries, my_tiles
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.backends.cuda.team import part_of
 from sksurvgpu.patterns.subsets import cuda as subsets
@@ -44,6 +44,7 @@ UNMET = {
 KEPT = {
     "model._add_to_bins, syncwarp 1": "orders stores of a warp, whose lanes meet there once more",
     "model._spend, syncwarp 1": "the same",
+    "products._is_last, fence 2": "keeps loads behind an atomic that comes right after a fence",
 }
 
 
@@ -60,6 +61,7 @@ class Case(NamedTuple):
     shared_bytes: int = 48 * 1024
     spread: float = 1.0  # of predictors
     worker: str = "thread"  # of matched sets
+    tile: int = 1_000  # rows, at most
     sparse: bool = False  # X, so that a thread has other rows in every column
 
 
@@ -86,10 +88,15 @@ CASES = {
         model_of("cox, breslow", SURVIVAL),
         "few",
         ("risk_sets.evaluate", "model.load_few", "products."),
+        tile=13,
     ),
     "one member": Case(model_of("cox, efron", SURVIVAL), "few", ("risk_sets.evaluate",), members=1),
     "own cells": Case(
-        model_of("cox, efron", draw_survival(2, start=False)), "few", ("exact.",), sparse=True
+        model_of("cox, efron", draw_survival(2, start=False)),
+        "few",
+        ("exact.",),
+        sparse=True,
+        tile=23,
     ),
     "own cells, many strata": Case(
         model_of("cox, breslow", draw_survival(9, start=False)),
@@ -134,7 +141,7 @@ CASES = {
 class WholeTeams(layouts.Layout):
     """Teams have all members that they can have, however many fits wait."""
 
-    def shape_of_teams(self, kernel, n_fits, arguments, shared_bytes=0, size=None):
+    def shape_of_teams(self, kernel, n_fits, arguments, shared_bytes=0, size=None, most=None):
         whole = kernel, n_fits, arguments, shared_bytes, self.n_ranges
         return super().shape_of_teams(*whole)
 
@@ -216,21 +223,15 @@ def record_copies():
 
 
 @pytest.fixture(scope="module")
-def long_columns():
-    """Whole blocks work on most columns, and warps on some."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products, "LONG", 40)
-        yield
-
-
-@pytest.fixture(scope="module")
-def launches(long_columns):
+def launches():
     """All launches that synchronize, by case and kernel."""
     found, order = {}, ["thread", "warp", "block"]
     for name, case in CASES.items():
         with pytest.MonkeyPatch.context() as patch:
             models.use_form(case.form, patch)
             patch.setattr(layouts, "BLOCKS_PER_MULTIPROCESSOR", 1)
+            patch.setattr(predictor, "TILES_AT_ONCE", 1)
+            patch.setattr(cuts, "rows_of_tile", lambda *given, n=case.tile: n)
             most = [0 if order.index(w) < order.index(case.worker) else 10**6 for w in order]
             patch.setattr(subsets, "MOST_ROWS", dict(zip(order, most, strict=True)))
             recorded = record(case)
@@ -298,14 +299,14 @@ def overlap_positions(size, exchange):
     return max(low - 4, 0), high
 
 
-def overlap_ranges(X, exchange):
-    first, end = my_ranges(X, exchange)
+def overlap_tiles(X, exchange):
+    first, end = my_tiles(X, exchange)
     return max(first - 1, 0), end
 
 
-def read_beyond(X, j, first, end):
-    low, high, kind, base = entries(X, j, first, end)
-    return low, high + 1, kind, base
+def read_beyond(X, j, tile):
+    span = entries(X, j, tile)
+    return span._replace(high=span.high + 1)
 
 
 # Parts are of evaluations; ranges of exact cycles; entries beside these of loads, products and
@@ -313,7 +314,7 @@ def read_beyond(X, j, first, end):
 WRONG = [
     (part_of, drop_last_position, 7),
     (part_of, overlap_positions, 7),
-    (my_ranges, overlap_ranges, 2),
+    (my_tiles, overlap_tiles, 2),
     (entries, read_beyond, 8),
 ]
 # Of members that own their cells, only the largest predictor is found by parts: it is a scale.
@@ -334,7 +335,7 @@ def test_wrong_range_is_noticed_in_every_kernel(right, wrong, n_kernels, launche
 
 
 def move_cut(argument):
-    """A row of the second member's is the first one's, but `cut_ptr` says otherwise."""
+    """A row of the second member's is the first one's, but tiles are as they were."""
     if not isinstance(argument, Columns):
         return argument
     cut = argument.cut.copy()

@@ -192,7 +192,7 @@ def test_batch_that_does_not_fit_runs_in_waves(monkeypatch):
     kept.forget()  # what lies on the device already
 
     needed = memory.shared_bytes(problem, batch, device)
-    needed += 1.5 * memory.bytes_of_fit(problem, batch, "float64")
+    needed += 1.5 * memory.bytes_of_fit(problem, batch, "float64", device)
     monkeypatch.setattr(device, "free_bytes", lambda: needed / memory.SHARE)
     assert memory.fits_at_once(problem, batch, device, "float64") == 1
     in_waves = Fits(problem, batch, choose("cuda"), Options(tol=1e-9)).solve()
@@ -237,7 +237,7 @@ def test_estimate_of_memory_is_no_less_than_what_is_taken(name, algorithm, monke
     monkeypatch.setattr(device, "launch", watch)
     Fits(problem, batch, choose("cuda"), Options(algorithm=algorithm, max_iter=1)).solve()
     planned = memory.shared_bytes(problem, batch, device)
-    planned += memory.bytes_of_fit(problem, batch, "float64")
+    planned += memory.bytes_of_fit(problem, batch, "float64", device)
     assert max(most) <= planned + 4_000  # exchanges and lists of tasks are small
 
 

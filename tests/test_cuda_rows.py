@@ -9,8 +9,9 @@ pytest.importorskip("greenlet")
 
 from gpu.device import SimulatedDevice
 
-from sksurvgpu.backends.cuda import layout as layouts
-from sksurvgpu.backends.cuda import products, row_lists
+from sksurvgpu.backends.cuda import cuts, row_lists
+from sksurvgpu.backends.cuda import predictor as predictors
+from sksurvgpu.backends.cuda.cuts import RESERVED_SHARED
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.data.design.columns import DENSE, build_design
@@ -19,12 +20,18 @@ from sksurvgpu.patterns.groups.plan import plan_groups
 from sksurvgpu.solver.problem import Problem
 
 
-def lay_out(design, seed=0):
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    """Ranges of a few tiles each."""
+    monkeypatch.setattr(cuts, "rows_of_tile", lambda device, given: 11)
+
+
+def lay_out(design, seed=0, **settings):
     """Layout of a problem with these columns, whose outcomes do not matter."""
     n = design.n_rows
     plan = plan_groups((np.arange(n) % 2).astype(float), np.zeros(n, int))
     problem = Problem.build(design, plan, LIKELIHOODS["conditional_poisson"]())
-    device = SimulatedDevice(seed, n_multiprocessors=2)
+    device = SimulatedDevice(seed, n_multiprocessors=2, **settings)
     return Layout(device, problem, threads=64, rows_per_range=16), problem
 
 
@@ -94,18 +101,21 @@ def test_predictors(name):
 
 
 @pytest.mark.parametrize("name", DESIGNS)
-def test_products_of_long_and_short_columns(name, monkeypatch):
-    """Of more tasks than blocks; columns are long for a block of two warps."""
-    monkeypatch.setattr(products, "LONG", 10)
-    monkeypatch.setattr(layouts, "BLOCKS_PER_MULTIPROCESSOR", 2)
+@pytest.mark.parametrize("shared_bytes", [48 * 1024, RESERVED_SHARED])
+def test_products_of_columns(name, shared_bytes, monkeypatch):
+    """Of fewer blocks than there are tiles and parts of columns."""
+    monkeypatch.setattr(predictors, "TILES_AT_ONCE", 2)
     design, fits = DESIGNS[name](), np.array([1, 0])
-    layout, problem = lay_out(design)
+    layout, problem = lay_out(design, shared_bytes=shared_bytes)
+    assert (layout.tile_bytes == 0) == (shared_bytes == RESERVED_SHARED)
     u = np.random.default_rng(4).normal(size=(2, design.n_rows))
     session = Session(layout, problem, None, None, 2, np.dtype(float))
     session.device.write(session.rows.u, u)
     every = np.arange(design.n_columns)
-    found = session.gradient(fits, [every[::-1], every[::2]])
     X = problem.design.to_scipy()
     expected = (u[1] @ X)[::-1], (u[0] @ X)[::2]
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+    for _ in range(2):
+        found = session.gradient(fits, [every[::-1], every[::2]])
+        session._is_known[:] = False
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)

@@ -69,7 +69,7 @@ def test_chains_that_do_not_fit_on_a_device(monkeypatch):
     sample = model.sample(8, p=P)
     problem, batch = model.problem(sample), Batch(np.empty((0, 3)))
     needed = memory.shared_bytes(problem, batch, device)
-    needed += 2.5 * memory.bytes_of_fit(problem, batch, "float64")
+    needed += 2.5 * memory.bytes_of_fit(problem, batch, "float64", device)
     monkeypatch.setattr(device, "free_bytes", lambda: needed / memory.SHARE)
     with pytest.raises(MemoryError, match=r"3 chains do not fit .* 2 do; take fewer"):
         choose("cuda").open_evaluator(problem, batch)

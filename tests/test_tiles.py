@@ -13,7 +13,7 @@ from sksurvgpu.backends.cpu.bins import Bins, Centring, bins_of_groups
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.backends.cpu.tile_products import SQUARE, Products
 from sksurvgpu.data.design.columns import DENSE, INDICATOR, SPARSE, Design, build_design
-from sksurvgpu.data.design.tiles import LARGEST, OrderedDesign, Tiles, tiles_of
+from sksurvgpu.data.design.tiles import LARGEST, OrderedDesign, Tiles, even_starts, tiles_of
 
 N = 401
 SIZES = (1, 7, 64, 100, 400, 401)  # 400: the last tile has one row
@@ -58,11 +58,19 @@ def dense(tiles: Tiles):
 @pytest.mark.parametrize("form", [np.asarray, sp.csc_array, pd.DataFrame])
 def test_tiles_hold_the_rows_in_their_order(form, order, size, n_threads, monkeypatch):
     monkeypatch.setattr("sksurvgpu.data.design.tiles.FEWEST", 0)
-    X = table()
+    X, starts = table(), None if size is None else even_starts(N, size)
     rows = np.arange(N) if order == "given" else np.random.default_rng(1).permutation(N)
-    tiles = tiles_of(build_design(form(X)), rows, size=size, n_threads=n_threads)
+    tiles = tiles_of(build_design(form(X)), rows, starts=starts, n_threads=n_threads)
     assert np.array_equal(dense(tiles), X[rows])
     assert max(np.diff(tiles.starts)) <= (size or LARGEST)
+
+
+def test_tiles_begin_where_asked_for():
+    X, order = table(), np.random.default_rng(2).permutation(N)
+    rows = OrderedDesign(build_design(pd.DataFrame(X)), order)
+    for starts in ([0, 0, 1, 200, 200, 390, N, N], [0, N]):
+        tiles = rows.cut(np.array(starts))
+        assert np.array_equal(dense(tiles), X[order]) and tiles.starts.tolist() == starts
 
 
 def test_kinds_of_the_table():
@@ -88,7 +96,9 @@ def test_two_bytes_a_one_and_dense_columns_side_by_side():
     ones = build_design(sp.csc_array((rng.random((20_000, 10)) < 0.3).astype(float)))
     tiles = tiles_of(ones, rng.permutation(20_000))
     assert tiles.n_tiles > 1 and tiles.nbytes < 2 * ones.n_entries + 500 * tiles.n_tiles
-    for tile in tiles_of(build_design(pd.DataFrame(table())), np.arange(N), size=100).each():
+    for tile in tiles_of(
+        build_design(pd.DataFrame(table())), np.arange(N), starts=even_starts(N, 100)
+    ).each():
         begin = tile.value_ptr[tile.kind == DENSE]
         assert np.array_equal(begin, tile.n_rows * np.arange(len(begin)))
 
@@ -117,13 +127,13 @@ def test_a_design_of_short_row_numbers_is_a_tile():
         assert np.shares_memory(getattr(tile, name), getattr(X, name))
     assert np.array_equal(dense(tiles), table())
     assert not np.shares_memory(tiles_of(X, np.arange(N)[::-1]).indices, X.indices)
-    assert tiles_of(X, np.arange(N), size=200).n_tiles == 3
+    assert tiles_of(X, np.arange(N), starts=even_starts(N, 200)).n_tiles == 3
 
 
 def test_what_cannot_be_numbered_is_refused():
     X = build_design(pd.DataFrame(table()))
-    with pytest.raises(ValueError, match=r"`size` is 65,537, .* 16-bit; pass 1 to 65,536 rows"):
-        tiles_of(X, np.arange(N), size=LARGEST + 1)
+    with pytest.raises(ValueError, match=r"65,537 rows, .* 16-bit; cut it .* 65,536 at most"):
+        tiles_of(X, np.arange(N), starts=np.array([0, LARGEST + 1]))
     with pytest.raises(ValueError, match="`order` is not a permutation"):
         tiles_of(X, np.zeros(N, int))
     with pytest.raises(ValueError, match=r"`order` has shape \(3,\) .* 401 row numbers"):
@@ -158,7 +168,11 @@ class Model(NamedTuple):
         return out
 
     def products(self, size=100, n_threads=1):
-        tiles = tiles_of(build_design(pd.DataFrame(self.X)), np.arange(len(self.X)), size=size)
+        tiles = tiles_of(
+            build_design(pd.DataFrame(self.X)),
+            np.arange(len(self.X)),
+            starts=even_starts(len(self.X), size),
+        )
         return Products(tiles, self.pieces, Threads(n_threads))
 
 
@@ -402,7 +416,9 @@ def test_curvature_that_rounding_has_lost_is_zero():
     """A column that is constant within bins."""
     X = np.ones((N, 1))
     one = (np.zeros(1, np.int64), np.array([[0, 1]]), np.zeros(1, np.int64), np.zeros(1, np.int64))
-    products = Products(tiles_of(build_design(X), np.arange(N), size=64), one, Threads(1))
+    products = Products(
+        tiles_of(build_design(X), np.arange(N), starts=even_starts(N, 64)), one, Threads(1)
+    )
     h = np.random.default_rng(0).random(N)
     for few in (True, False):
         group, ptr = np.zeros(N, np.uint32), np.array([0, N])

@@ -13,7 +13,7 @@ pytest.importorskip("greenlet")
 from .cupy import stand_in
 from .device import SimulatedDevice
 
-THREADS, ROWS_PER_RANGE = 32, 8
+THREADS, ROWS_PER_RANGE, ROWS_PER_TILE = 32, 8, 6
 
 
 def simulate_backend(monkeypatch, device=None, threads=THREADS, model="diagonal", **options):
@@ -23,7 +23,7 @@ def simulate_backend(monkeypatch, device=None, threads=THREADS, model="diagonal"
     ``"matrix"``, always, with the stand-in of CuPy.
     """
     from sksurvgpu.backends import cuda
-    from sksurvgpu.backends.cuda import weights
+    from sksurvgpu.backends.cuda import cuts, weights
     from sksurvgpu.backends.cuda.layout import Layout
     from sksurvgpu.backends.cuda.session import Session
 
@@ -39,6 +39,7 @@ def simulate_backend(monkeypatch, device=None, threads=THREADS, model="diagonal"
         monkeypatch.setattr(Session, "room", lambda self, fits: [room] * len(fits))
         stand_in(monkeypatch, device)
     monkeypatch.setattr(weights, "PARTS", 2)
+    monkeypatch.setattr(cuts, "rows_of_tile", lambda device, given: ROWS_PER_TILE)
     monkeypatch.setattr(cuda, "Layout", layout)
     monkeypatch.setattr(cuda, "open_device", lambda ordinal: device)
     return device

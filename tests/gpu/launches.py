@@ -47,22 +47,28 @@ _CALLS = {
 }
 
 
+def _module_of(path):
+    """Name of a module; of a pattern's, after the pattern."""
+    return ".".join(path.parts[-2:] if path.parent.name != "cuda" else path.parts[-1:])[:-3]
+
+
 def _find_sites():
     """Name of every place in the backend's source that synchronizes: (module, line, kind) -> name.
 
     A name is that of the function, what is called, and which such call of the function it is.
     """
-    found = {}
-    for path in sorted(Path(backend.__file__).parent.glob("*.py")):
+    found, folder = {}, Path(backend.__file__).parent
+    ours = [*folder.glob("*.py"), *folder.parents[1].glob("patterns/*/cuda*.py")]
+    for path in sorted(ours):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
             calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
             for call in sorted(calls, key=lambda node: node.lineno):
                 kind = _CALLS.get(ast.unparse(call.func))
                 if kind is not None:
-                    start = f"{path.stem}.{function.name}, {kind} "
+                    start = f"{_module_of(path)}.{function.name}, {kind} "
                     number = sum(name.startswith(start) for name in found.values())
-                    found[path.stem, call.lineno, kind] = f"{start}{number + 1}"
+                    found[_module_of(path), call.lineno, kind] = f"{start}{number + 1}"
     return found
 
 
@@ -100,7 +106,7 @@ class FaultyMachine(Machine):
         code = frame.f_code
         place = id(code), frame.f_lasti
         if place not in self._names:
-            module, line = Path(code.co_filename).stem, line_of(code, frame.f_lasti)
+            module, line = _module_of(Path(code.co_filename)), line_of(code, frame.f_lasti)
             self._names[place] = SITES[module, line, kind]
         self.met[self._names[place]] += 1
         return self._names[place] not in self.without

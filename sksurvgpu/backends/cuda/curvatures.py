@@ -17,14 +17,14 @@ class CurvatureLaunches:
     def __init__(self, layout, few, n_fits, n_columns, n_bins):
         self._layout, self._device, self._few, self._n_bins = layout, layout.device, few, n_bins
         empty = self._device.empty
-        self._out = empty(n_fits * (layout.n_ranges + 2 * n_columns), np.float64)
+        self._out = empty(n_fits * (layout.n_members + 2 * n_columns), np.float64)
         self._nowhere = empty(0, np.int64), empty((n_fits, 1, 0), np.float64)
         shape = shape_of_warps(layout.device, few, layout.is_whole, n_bins)
         self._sums_of_warps = self._device.zeros(shape, np.float64)
 
     def find(self, model, fits, tasks, sent):
         """Curvature of columns of each fit, in the model and without bins; its sum of h."""
-        shape = len(fits), self._layout.n_ranges
+        shape = len(fits), self._layout.n_members
         found = self._launch(model, tasks, sent, fits, self._nowhere)
         edge = len(found) - 2 * len(tasks)
         totals = found[:edge].reshape(shape).sum(axis=1)
@@ -42,11 +42,11 @@ class CurvatureLaunches:
 
     def _launch(self, model, tasks, sent, fits, loads):
         """Launch the sums of curvatures: parts of the sums of h of fits, then curvatures."""
-        n_parts, layout, view = self._layout.n_ranges, self._layout, self._device.view
+        n_parts, layout, view = self._layout.n_members, self._layout, self._device.view
         edge, end = len(fits) * n_parts, len(fits) * n_parts + 2 * len(tasks)
         sums = view(self._out[:edge], np.float64, (len(fits), n_parts))
         curvature = view(self._out[edge:end], np.float64, (len(tasks), 2))
-        arguments = [layout.X, *sent, model, CONSTANT[model.h.dtype.name]]
+        arguments = [layout.X, *sent[:2], model, CONSTANT[model.h.dtype.name]]
         n_tasks = len(tasks) + edge
         if self._few:
             size = self._n_bins * kernels.numbers_of(model)

@@ -7,10 +7,10 @@ fourteen times as fast.  `Steps` has three functions of a state, each called by 
 team:
 
     start(exchange, X, fit, state, own, turn, scratch)            -> turn
-    derivatives(exchange, X, span, t, state, own, turn, scratch)  -> slope, curvature, turn
-    advance(exchange, X, span, t, step, state, own)
+    derivatives(exchange, X, j, t, state, own, turn, scratch)     -> slope, curvature, turn
+    advance(exchange, X, j, t, step, state, own)
 
-for the t-th fit served and a member's entries (`columns.Span`) of a column.  They read its number,
+for the t-th fit served and a model column.  They read its number,
 ``exchange.fits[t]``, anew after each barrier: the arrays of the fit are then found anew, and not
 kept in registers all the while; nor are `own`, shared memory for `OWN` integers of a member.
 
@@ -29,8 +29,7 @@ from numba import int64, uint64
 
 from ..._compile import BOUND
 from ._cuda import cuda, device, inlined, specialize
-from .columns import SPANS, my_ranges, new_spans, read_spans, span_of
-from .layout import RESERVED_SHARED
+from .cuts import RESERVED_SHARED
 from .team import begin, my_team, n_teams, new_scratch
 
 start = derivatives = minimum = advance = BOUND
@@ -91,9 +90,9 @@ def clip(step, reach):
 def _cycle(exchange, X, work, own, state):
     """Step every column of every fit served once; writes ``work.coef`` and ``work.reach``."""
     begin()
-    scratch, spans, mine = new_scratch(), new_spans(), new_own()
+    scratch, mine = new_scratch(), new_own()
     turn, block = 0, uint64(cuda.blockIdx.x)
-    (team, member), ranges = my_team(exchange), my_ranges(X, exchange)
+    team, member = my_team(exchange)
     t = team
     while t < exchange.fits.shape[0]:
         fit, low, high = exchange.fits[t], work.ptr[t], work.ptr[t + 1]
@@ -104,12 +103,9 @@ def _cycle(exchange, X, work, own, state):
             at += cuda.blockDim.x
         turn = start(exchange, X, fit, state, mine, turn, scratch)
         for at in range(low, high):
-            a = at - low
-            if a % SPANS == 0:
-                read_spans(X, work.column[at:high], ranges, spans)
-            span = span_of(spans, a)
+            a, j = at - low, work.column[at]
             coef, reach = own.coef[block, uint64(a)], own.reach[block, uint64(a)]
-            slope, curvature, turn = derivatives(exchange, X, span, t, state, mine, turn, scratch)
+            slope, curvature, turn = derivatives(exchange, X, j, t, state, mine, turn, scratch)
             if not curvature > 0.0:
                 continue
             z = coef * curvature + (work.events_slope[at] + slope)
@@ -120,7 +116,7 @@ def _cycle(exchange, X, work, own, state):
                 # a step that was not cut short lands on `new` itself, so that zeros are exact
                 own.coef[block, uint64(a)] = new if abs(new - coef) <= abs(step) else coef + step
             if step != 0.0:
-                advance(exchange, X, span_of(spans, a), t, step, state, mine)
+                advance(exchange, X, work.column[at], t, step, state, mine)
             cuda.syncthreads()
         if member == 0:
             at = low + cuda.threadIdx.x
@@ -175,16 +171,16 @@ def _launch(layout, steps, minimum, fits, arguments):
     far = _make_cycle(steps.label, steps.far, minimum)
     near = _make_cycle(f"{steps.label}_near", steps.near, minimum)
     n_fits, probe, size = len(fits), arguments(1), layout.n_ranges
+    least = layout.shape_of_teams(far, n_fits, probe, most=size)
     for wanted in (n_fits, size), None:
-        shape = wanted or layout.shape_of_teams(far, n_fits, probe)
+        shape = wanted or least
         needed = steps.bytes_of(shape[1])
         if needed + RESERVED_SHARED > layout.device.shared_bytes:
             continue
         if layout.shape_of_teams(near, n_fits, probe, needed, shape[1]) == shape:
             full = arguments(shape[0] * shape[1])
             return layout.launch_teams(near, fits, *full, shape=shape, shared_bytes=needed)
-    shape = layout.shape_of_teams(far, n_fits, probe)
-    return layout.launch_teams(far, fits, *arguments(shape[0] * shape[1]), shape=shape)
+    return layout.launch_teams(far, fits, *arguments(least[0] * least[1]), shape=least)
 
 
 def require_steps(problem):

@@ -124,10 +124,10 @@ class HeldMatrices:
         found, is_first = self._held[fit][known:size], True
         layout.launch_wide(matrix.tabulate, n_columns, fit, model, self._loads, work)
         for rows in self._chunks(most):
-            n_rows, n_ranges = rows.end - rows.low, rows.end_range - rows.first_range
+            n_rows, n_tiles = rows.end - rows.low, rows.end_tile - rows.first_tile
             n_tasks = n_rows * -(-n_columns // matrix.TOGETHER)
             layout.launch_wide(matrix.fill, n_tasks, layout.X, fit, rows, model, work)
-            layout.launch_tasks(matrix.scatter, size * n_ranges, layout.X, fit, rows, model, work)
+            layout.launch_tasks(matrix.scatter, size * n_tiles, layout.X, fit, rows, model, work)
             multiply_halves(sides, n_rows, found, is_first)
             if n_bins:
                 multiply_halves((dense[size:], dense[size:]), n_rows, overlap, is_first)

@@ -43,7 +43,7 @@ def forget():
 
 
 def _parts(problem):
-    return problem.design, problem.plan, problem.source, problem.piece_ptr
+    return problem.X, problem.plan, problem.source, problem.piece_ptr
 
 
 def _reading(problem):

@@ -1,8 +1,7 @@
-"""How work is laid out on a device: ranges of rows, sizes of teams, numbers of blocks.
+"""How work is laid out on a device: sizes of teams, numbers of blocks, and what stays there.
 
-The rows of X are cut into a power of two of ranges, one a multiprocessor; teams have that many
-members or a smaller power of two, so that a smaller team's members own whole ranges.  Where bins
-are many, cuts lie between groups, whose centres then belong to one member.
+Teams have a power of two of members, one a multiprocessor at most, which own neighbouring ranges of
+the rows of X (`cuts`).
 """
 
 import math
@@ -10,58 +9,66 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from ...data.design.columns import INDICATOR
+from ...data.design.columns import DENSE, INDICATOR
 from . import team
-from .columns import Columns, find_cuts
+from .columns import Columns
+from .cuts import RESERVED_SHARED, cut_rows
 from .row_lists import lanes_of, list_rows
 
 THREADS = 256
-ROWS_PER_RANGE = 2_048  # below, a member's arithmetic is less than its part of a barrier
 BLOCKS_PER_MULTIPROCESSOR = 8  # of launches whose blocks do not wait for each other
-# Shared memory that a block has besides its rows: the exchanges' and what the system reserves.
-RESERVED_SHARED = 4 * 1024
 MOST_SERVED = 64  # sets of fits whose numbers stay on the device
 
 
 class Layout:
     """Launches over teams, tasks and rows on one device, for one problem."""
 
-    def __init__(self, device, problem, threads=THREADS, rows_per_range=ROWS_PER_RANGE):
-        plan = problem.plan
+    def __init__(self, device, problem, threads=THREADS, rows_per_range=None):
+        plan, given = problem.plan, problem.given
         self.device, self.threads = device, threads
-        wanted = min(device.n_multiprocessors, max(1, plan.n_rows // rows_per_range))
-        self.cut = _cut_rows(problem, 2 ** int(np.log2(wanted)))
-        self.is_whole = plan.n_pieces == 1
+        # ... of blocks that have much of a multiprocessor's shared memory to themselves
+        self.many_threads = min(2 * threads, team.WARPS * team.WARP)
+        self.cuts = cut_rows(problem, device, rows_per_range)
+        self.cut, self.n_members, self.is_whole = self.cuts.rows, *self.cuts[2:]
+        # shared memory of one of the blocks that a multiprocessor has at once; what it has
+        self.bytes_of_block = device.shared_bytes // BLOCKS_PER_MULTIPROCESSOR - RESERVED_SHARED
+        # shared memory for a number for each row of a tile, if there is as much
+        tile_bytes = 8 * int(np.diff(self.cut).max())
+        self.tile_bytes = tile_bytes if tile_bytes + RESERVED_SHARED <= device.shared_bytes else 0
         # sums that a column's rows may have: of w, w x, and w x^2 unless all columns are of ones
-        self.width = 2 if (problem.design.kind == INDICATOR).all() else 3
+        self.width = 2 if (given.kind == INDICATOR).all() else 3
         self._exchanges, self._resident, self._served = {}, {}, {}
-        self.X = device.pack(self._upload_columns(problem))
-        self.X_rows = device.pack(list_rows(self, problem.design))
+        tiles = problem.X.cut(self.cut)
+        self.entries = np.where(given.kind == DENSE, given.n_rows, np.diff(tiles.indptr).sum(0))
+        self.X = device.pack(self._upload_columns(problem, tiles))
+        self.X_rows = device.pack(list_rows(self, given))
         self.lanes_of_row = lanes_of(self.X_rows)
-        self._shape_of_table = plan.n_pieces, problem.design.n_columns
+        self._shape_of_table = plan.n_pieces, given.n_columns
         self._cells = _cells_of(problem)
-        size = plan.n_pieces * problem.design.n_columns
+        size = plan.n_pieces * given.n_columns
         self._are_columns = all(np.array_equal(own, np.arange(size)) for own in self._cells)
         arrays = problem.likelihood.pattern.arrays(plan)
         self.plan = SimpleNamespace(**{name: device.upload(a) for name, a in arrays.items()})
 
-    def _upload_columns(self, problem):
-        """The columns of X: once, for all fits; buffers on the device are used as they are."""
-        design, upload = problem.design, self.device.upload
-        pieces = problem.pieces()
+    def _upload_columns(self, problem, tiles):
+        """The columns of X: once, for all fits."""
+        upload, half, pieces = self.device.upload, len(tiles.indices) // 2, problem.pieces()
         self.first = pieces["first"]
-        X = Columns(
-            *(upload(a) for a in (design.kind, design.indptr, design.indices, design.values)),
-            *(upload(a) for a in (design.value_ptr, pieces["source"], pieces["piece_ptr"])),
-            *(upload(a) for a in (pieces["first"], pieces["shift"], self.cut)),
-            self.device.empty((design.n_columns, len(self.cut)), np.int32),
+        indices, value_ptr = upload(tiles.indices), tiles.value_ptr
+        if len(tiles.values):
+            value_ptr = value_ptr + tiles.first_value[:-1, None]
+        return Columns(
+            upload(tiles.kind),
+            upload(tiles.indptr + tiles.first_index[:-1, None]),
+            indices,
+            self.device.view(indices[: 2 * half], np.uint32, (half,)),
+            *(upload(a) for a in (tiles.values, value_ptr, *pieces.values())),
+            *(upload(a) for a in self.cuts[:2]),
         )
-        self.launch_wide(find_cuts, design.n_columns * len(self.cut), X)
-        return X
 
     @property
     def n_ranges(self):
-        return len(self.cut) - 1
+        return len(self.cuts.ranges) - 1
 
     # -- numbers of several fits, one after the other ----------------------------------------------
     def join(self, parts, dtype=np.float64):
@@ -89,11 +96,11 @@ class Layout:
         full = exchange, *arguments
         self.device.launch(kernel, teams * size, self.threads, full, shared_bytes)
 
-    def shape_of_teams(self, kernel, n_fits, arguments, shared_bytes=0, size=None):
+    def shape_of_teams(self, kernel, n_fits, arguments, shared_bytes=0, size=None, most=None):
         """How many teams of how many members: a team for every fit, if all can be resident."""
         blocks = self._resident_blocks(kernel, arguments, shared_bytes)
         if size is None:
-            size = self.n_ranges
+            size = most or self.n_members
             while size > 1 and size * n_fits > blocks:
                 size //= 2
         return min(n_fits, blocks // size), size
@@ -150,11 +157,11 @@ class Layout:
             threads = warps * team.WARP
             self.device.launch(kernel, min(n_tasks, most), threads, arguments, warps * each)
 
-    def launch_wide(self, kernel, n, *arguments):
+    def launch_wide(self, kernel, n, *arguments, shared_bytes=0):
         """Launch a kernel whose threads take numbers of ``range(n)`` in turn."""
         most = self.device.n_multiprocessors * BLOCKS_PER_MULTIPROCESSOR
         blocks = max(1, min(-(-n // self.threads), most))
-        self.device.launch(kernel, blocks, self.threads, arguments)
+        self.device.launch(kernel, blocks, self.threads, arguments, shared_bytes)
 
 
 def _cells_of(problem):
@@ -162,28 +169,4 @@ def _cells_of(problem):
     first, end = problem.piece_ptr.T
     column = np.repeat(np.arange(problem.n_columns), end - first)
     piece = np.arange(len(column)) - np.repeat(np.cumsum(end - first) - end, end - first)
-    return column, piece * problem.design.n_columns + problem.source[column]
-
-
-def _cut_rows(problem, n_ranges):
-    """First row of every range, and the end; between groups where these are many."""
-    plan = problem.plan
-    even = np.arange(n_ranges + 1, dtype=np.int64) * plan.n_base // n_ranges
-    if plan.few:
-        looks_at_ties = getattr(problem.likelihood, "uses_ties", False) and plan.n_pieces == 1
-        return _pass_ties(plan, even) if looks_at_ties else even
-    if plan.n_pieces > 1:  # copies of a group's rows are no neighbours
-        return even[[0, -1]]
-    group = np.asarray(plan.stratum_of_row())
-    edges = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1], [True]]))
-    return edges[np.searchsorted(edges, even)]
-
-
-def _pass_ties(plan, cut):
-    """Cuts moved to where the deaths of a cell end that has its first row before the cut."""
-    death = np.flatnonzero(plan.event)
-    end = np.zeros(plan.n_cells, np.int64)
-    end[plan.exit_idx[death]] = death + 1
-    k = plan.exit_idx[cut[1:-1]]
-    is_inside = plan.exit_idx[cut[1:-1] - 1] == k
-    return np.r_[0, np.where(is_inside, np.maximum(cut[1:-1], end[k]), cut[1:-1]), cut[-1]]
+    return column, piece * problem.given.n_columns + problem.source[column]

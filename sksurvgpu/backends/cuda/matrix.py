@@ -35,13 +35,13 @@ TOGETHER = 32  # columns whose entries of a row are written by one thread
 
 
 class RowChunk(NamedTuple):
-    """Rows of X that are multiplied at once, in a piece of time, and ranges that have them."""
+    """Rows of X that are multiplied at once, in a piece of time, and tiles that have them."""
 
     piece: int
     low: int
     end: int
-    first_range: int
-    end_range: int
+    first_tile: int
+    end_tile: int
 
 
 class ColumnsOfQ(NamedTuple):
@@ -133,16 +133,16 @@ def fill(X, fit, rows, model, work):
 
 @kernel
 def scatter(X, fit, rows, model, work):
-    """Write entries of columns over that, a block for each column and range."""
-    task, n_ranges = cuda.blockIdx.x, rows.end_range - rows.first_range
-    while task < work.column.shape[0] * n_ranges:
-        a, r = task // n_ranges, rows.first_range + task % n_ranges
+    """Write entries of columns over that, a block for each column and tile."""
+    task, n_tiles = cuda.blockIdx.x, rows.end_tile - rows.first_tile
+    while task < work.column.shape[0] * n_tiles:
+        a, tile = task // n_tiles, rows.first_tile + task % n_tiles
         j = work.column[a]
         if X.piece_ptr[j, 0] <= rows.piece and rows.piece < X.piece_ptr[j, 1]:
-            low, high, kind, base = entries(X, j, r, r + 1)
-            q = low + cuda.threadIdx.x
-            while q < high:
-                i, x = entry(X, q, kind, base)
+            span = entries(X, j, tile)
+            q = span.low + cuda.threadIdx.x
+            while q < span.high:
+                i, x = entry(X, q, span)
                 if i >= rows.low and i < rows.end:
                     row = _read_row(model, fit, i + X.shift[rows.piece])
                     value = row[6] * x * work.factor[a] - _centre(work.tables, a, row)

@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 
-from ...data.design.columns import SPARSE
+from ...data.design.columns import INDICATOR, SPARSE
+from ...data.design.tiles import LARGEST
 from .curvatures import shape_of_warps
+from .cuts import most_tiles
 from .kept import forget, held_bytes
 from .layout import BLOCKS_PER_MULTIPROCESSOR
 from .linalg import has_cupy
@@ -40,11 +42,11 @@ def dense_bytes(device):
 def fits_at_once(problem, batch, device, precision):
     """Fits that the device holds at the same time, at most all of the batch."""
     shared = shared_bytes(problem, batch, device)
-    each = bytes_of_fit(problem, batch, precision)
+    each = bytes_of_fit(problem, batch, precision, device)
     free = SHARE * (held_bytes(device, problem) + device.free_bytes())
     if shared + each > free:
         raise MemoryError(
-            f"X with {problem.design.n_rows:,} rows and {problem.design.n_columns:,} columns needs "
+            f"X with {problem.given.n_rows:,} rows and {problem.given.n_columns:,} columns needs "
             f"{(shared + each) / GIB:.3g} GiB on {device.name}, {shared / GIB:.3g} for X and "
             f"{each / GIB:.3g} for a fit, and {free / GIB:.3g} GiB are free; {REMEDY}"
         )
@@ -60,27 +62,30 @@ def ran_out(error, n_fits, device):
 
 
 def shared_bytes(problem, batch, device):
-    """Bytes that all fits share: X in both orders, where columns cross cuts, the plan, blocks."""
-    design, plan, machines = problem.design, problem.plan, device.n_multiprocessors
-    cuts = 4 * design.n_columns * (machines + 1)
+    """Bytes that all fits share: X in both orders, where columns are in tiles, the plan, blocks."""
+    given, plan, machines = problem.given, problem.plan, device.n_multiprocessors
+    n_ones, n_columns = int(given.indptr[-1]), given.n_columns
+    values = given.n_stored[given.kind != INDICATOR].sum()
+    of_tile = 16 if values else 8
+    X = 2 * n_ones + 8 * values + of_tile * (n_columns + 1) * most_tiles(problem, device)
     blocks = machines * min(batch.n_fits, BLOCKS_PER_MULTIPROCESSOR)
     private = 16 * blocks * problem.n_columns
     private += 8 * math.prod(shape_of_warps(device, plan.few, plan.n_pieces == 1, plan.n_bins))
-    lists = (12 if (design.kind == SPARSE).any() else 4) * int(design.indptr[-1])
-    X = design.nbytes + cuts + lists + 8 * design.n_rows + 8 * design.n_columns
+    number = 2 if n_columns <= LARGEST else 4
+    lists = (8 * (given.kind == SPARSE).any() + number) * n_ones + 8 * given.n_rows
     product = bytes_of_product(problem) if has_matrices(plan.few) else 0
-    return X + PLAN_BYTES * plan.n_rows + private + product
+    return X + lists + 32 * n_columns + PLAN_BYTES * plan.n_rows + private + product
 
 
 def bytes_of_product(problem):
     """Bytes of what one fit after the other needs while its matrix is made: rows, and tables."""
     plan = problem.plan
     n_bins, n_columns = plan.n_bins, min(EXPECTED, problem.n_columns) + plan.n_bins
-    dense = min(DENSE_BYTES, 2 * n_columns * (problem.design.n_rows + n_bins**2))
+    dense = min(DENSE_BYTES, 2 * n_columns * (problem.given.n_rows + n_bins**2))
     return dense + 4 * n_bins**2 + 24 * n_bins * n_columns
 
 
-def bytes_of_fit(problem, batch, precision):
+def bytes_of_fit(problem, batch, precision, device):
     """Bytes that every fit in flight takes."""
     plan, item = problem.plan, np.dtype(precision).itemsize
     matrices = has_matrices(plan.few)
@@ -90,8 +95,9 @@ def bytes_of_fit(problem, batch, precision):
     expected = min(EXPECTED, problem.n_columns)
     held = (BYTES_HELD * expected + BYTES_LOADS * plan.n_bins) * expected if matrices else 0
     own = problem.likelihood.pattern.on_device.bytes_of_fit(plan)
-    own += 8 * plan.n_pieces * problem.design.n_columns  # coefficients by piece of time
-    return row * plan.n_rows + held + 64 * problem.n_columns + own
+    own += 8 * plan.n_pieces * problem.given.n_columns  # coefficients by piece of time
+    column = 64 + 8 * most_tiles(problem, device)  # sums over tiles
+    return row * plan.n_rows + held + column * problem.n_columns + own
 
 
 def require_sampling(device, shared, each, n_chains, held):

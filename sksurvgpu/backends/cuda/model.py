@@ -12,7 +12,7 @@ import numpy as np
 from numba import float64, int64
 
 from ._cuda import cuda, device, kernel
-from .columns import all_entries, entry
+from .columns import entries, entry
 from .team import FULL, WARP, block_sum, new_scratch, warp_sum
 
 
@@ -66,9 +66,9 @@ def _add_to_bins(k, h, w, c, n_bins, sums):
 
 
 @device
-def _read_entry(X, model, fit, piece, q, kind, base):
+def _read_entry(X, model, fit, piece, q, span):
     """An entry's bin (-1 where the piece lacks its row), row copy, and x, x h, x w and x c."""
-    row, x = entry(X, q, kind, base)
+    row, x = entry(X, q, span)
     if row < X.first[piece]:
         return int64(-1), row, 0.0, 0.0, 0.0, 0.0
     i, w, c = row + X.shift[piece], 0.0, 0.0
@@ -80,25 +80,35 @@ def _read_entry(X, model, fit, piece, q, kind, base):
 
 
 @device
-def _load_entries(X, model, fit, j, sums):
+def _load_tile(X, model, fit, piece, span, sums):
     """The warp's sums of x h, x w and x c by bin of exit; the thread's part of sum x^2 h."""
-    low, high, kind, base = all_entries(X, j)
-    total, n_bins, lane = 0.0, model.last.shape[0], cuda.threadIdx.x % WARP
+    n_bins, lane, total = model.last.shape[0], cuda.threadIdx.x % WARP, 0.0
+    q = span.low + lane
+    while q - lane < span.high:
+        k, i, x, h, w, c = int64(-1), int64(0), 0.0, 0.0, 0.0, 0.0
+        if q < span.high:
+            k, i, x, h, w, c = _read_entry(X, model, fit, piece, q, span)
+        total += x * h
+        if model.hazard.shape[1] > 0:  # take the time before the row's entry out of its loads
+            enter, part = int64(-1), 0.0
+            if k >= 0:
+                enter, part = int64(model.enter[i]), w * model.hazard[fit, model.enter_idx[i]]
+            _add_to_bins(enter, -part, -w, 0.0, n_bins, sums)
+            h += part
+        _add_to_bins(k, h, w, c, n_bins, sums)
+        q += cuda.warpsize
+    return total
+
+
+@device
+def _load_entries(X, model, fit, j, sums):
+    """`_load_tile` of all tiles and pieces, which warps take in turn."""
+    total = 0.0
     for piece in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-        q = low + cuda.threadIdx.x
-        while q - lane < high:
-            k, i, x, h, w, c = int64(-1), int64(0), 0.0, 0.0, 0.0, 0.0
-            if q < high:
-                k, i, x, h, w, c = _read_entry(X, model, fit, piece, q, kind, base)
-            total += x * h
-            if model.hazard.shape[1] > 0:  # take the time before the row's entry out of its loads
-                enter, part = int64(-1), 0.0
-                if k >= 0:
-                    enter, part = int64(model.enter[i]), w * model.hazard[fit, model.enter_idx[i]]
-                _add_to_bins(enter, -part, -w, 0.0, n_bins, sums)
-                h += part
-            _add_to_bins(k, h, w, c, n_bins, sums)
-            q += cuda.blockDim.x
+        tile = cuda.threadIdx.x // WARP
+        while tile < X.cut.shape[0] - 1:
+            total += _load_tile(X, model, fit, piece, entries(X, j, tile), sums)
+            tile += cuda.blockDim.x // WARP
     return total
 
 
@@ -226,20 +236,22 @@ def load_few(X, fits, columns, model, constant, size, places, loads, curvature, 
 def load_groups(X, fits, columns, model, constant, curvature, served, sums):
     """Curvature of a task's column, (tasks, 2), where every group is a bin, without copies of rows.
 
-    The entries of a group are neighbours: the thread at the first of them adds them up.
+    A group's entries are neighbours in one tile: the thread at the first of them adds them up.
     """
     scratch, t = new_scratch(), cuda.blockIdx.x
     while t < fits.shape[0]:
-        fit, total, squares = fits[t], 0.0, 0.0
-        low, high, kind, base = all_entries(X, columns[t])
-        q = low + cuda.threadIdx.x
-        while q < high:
-            i, x = entry(X, q, kind, base)
-            total += x * x * model.h[fit, i]
-            if q == low or model.own[entry(X, q - 1, kind, base)[0]] != model.own[i]:
-                load = _sum_run(X, model, fit, (q, high, kind, base))
-                squares += load * load * model.inverse[fit, model.own[i]]
-            q += cuda.blockDim.x
+        fit, total, squares, tile = fits[t], 0.0, 0.0, cuda.threadIdx.x // WARP
+        while tile < X.cut.shape[0] - 1:
+            span = entries(X, columns[t], tile)
+            q = span.low + cuda.threadIdx.x % WARP
+            while q < span.high:
+                i, x = entry(X, q, span)
+                total += x * x * model.h[fit, i]
+                if q == span.low or model.own[entry(X, q - 1, span)[0]] != model.own[i]:
+                    load = _sum_run(X, model, fit, q, span)
+                    squares += load * load * model.inverse[fit, model.own[i]]
+                q += cuda.warpsize
+            tile += cuda.blockDim.x // WARP
         total = block_sum(total, scratch)
         _keep_curvature(total, block_sum(squares, scratch), constant, curvature[t])
         t += cuda.gridDim.x
@@ -247,12 +259,11 @@ def load_groups(X, fits, columns, model, constant, curvature, served, sums):
 
 
 @device
-def _sum_run(X, model, fit, span):
-    """Sum of x h over the entries of one group, which begin at the first of the span."""
-    q, high, kind, base = span
+def _sum_run(X, model, fit, q, span):
+    """Sum of x h over the entries of one group, of which that at q is the first."""
     load, group = 0.0, int64(-1)
-    while q < high:
-        i, x = entry(X, q, kind, base)
+    while q < span.high:
+        i, x = entry(X, q, span)
         if group >= 0 and model.own[i] != group:
             break
         group = int64(model.own[i])
@@ -264,20 +275,21 @@ def _sum_run(X, model, fit, span):
 @device
 def _spend(X, model, fit, j, sums):
     """The lane's part of the sum of load^2 / N over the groups of a column; clears its loads."""
-    low, high, kind, base = all_entries(X, j)
     squares, lane = 0.0, cuda.threadIdx.x
     for piece in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-        q = low + lane
-        while q - lane < high:
-            k = int64(-1)
-            if q < high:
-                k = _read_entry(X, model, fit, piece, q, kind, base)[0]
-            cuda.syncwarp()
-            first = cuda.ffs(cuda.match_any_sync(FULL, k)) - 1
-            if k >= 0 and lane == first:
-                squares += sums[k] * sums[k] * model.inverse[fit, k]
-                sums[k] = 0.0
-            q += cuda.warpsize
+        for tile in range(X.cut.shape[0] - 1):
+            span = entries(X, j, tile)
+            q = span.low + lane
+            while q - lane < span.high:
+                k = int64(-1)
+                if q < span.high:
+                    k = _read_entry(X, model, fit, piece, q, span)[0]
+                cuda.syncwarp()
+                first = cuda.ffs(cuda.match_any_sync(FULL, k)) - 1
+                if k >= 0 and lane == first:
+                    squares += sums[k] * sums[k] * model.inverse[fit, k]
+                    sums[k] = 0.0
+                q += cuda.warpsize
     return squares
 
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from ..contract import every_column
 from . import products
+from .cuts import TILES_AT_ONCE
+from .team import WARP
 from .weights import spread
 
 
@@ -20,6 +22,7 @@ class Predictors:
     def __init__(self, layout, problem, weights, offsets, n_fits):
         self.layout, self.device, self.X = layout, layout.device, layout.X
         self.n_columns, self.n_rows = problem.n_columns, problem.plan.n_rows
+        self._source = problem.source
         self.pattern = problem.likelihood.pattern.on_device(layout, problem, weights, n_fits)
         self.rows = self.pattern.rows
         empty = self.device.empty
@@ -30,7 +33,7 @@ class Predictors:
         self._predictors = [empty((n_fits, self.n_rows), np.float64) for _ in range(2)]
         self._side = np.zeros(n_fits, np.int64)
         # What rounds bring down at once: log-likelihoods, parts of moves, slopes.
-        n_moves = 2 * max(n_fits, layout.n_ranges)
+        n_moves = 2 * max(n_fits, layout.n_members)
         self._edges = n_fits, n_fits + n_moves
         self._numbers = empty(self._edges[1] + n_fits * self.n_columns, np.float64)
         self.loglik = self._numbers[:n_fits]
@@ -38,10 +41,15 @@ class Predictors:
         self._is_known = np.zeros((n_fits, self.n_columns), bool)  # ... at the last evaluation
         self._has_model = np.zeros(n_fits, bool)  # whether it was taken there
         self._moves, self._pair = {}, self.device.pack(tuple(self._predictors))
+        n_tiles = len(layout.cut) - 1
+        self._sums = empty(n_fits * self.n_columns * n_tiles, np.float64)
+        self._n_blocks = TILES_AT_ONCE * self.device.n_multiprocessors
+        self._arrived = self.device.zeros(n_fits + self._n_blocks, np.uint32)
         # Tasks of all columns of the fits that were served last: most rounds serve the same.
         self._every, self._all = every_column(self.n_columns), (None, None, None)
         self._fit_of_task = empty(n_fits * self.n_columns, np.int32)
         self._column_of_task = self.device.upload(np.tile(self._every, n_fits))
+        self._ptr_of_all = self.device.upload(self.n_columns * np.arange(n_fits + 1))
 
     def serve(self, name, fits, requests):
         """Results of one operation, one a fit; `requests` holds the arguments of each."""
@@ -80,6 +88,7 @@ class Predictors:
         table, *others = self.device.send(layout.tabulate([coefs[t] for t in order]), *others)
         for where, *pair in sides:
             own, low = table[low : low + len(where)], low + len(where)
+            is_near = own.nbytes <= layout.bytes_of_block
             layout.launch_wide(
                 products.predict,
                 lanes * (len(layout.X_rows.ptr) - 1),
@@ -88,8 +97,10 @@ class Predictors:
                 layout.served(fits[where]),
                 own,
                 lanes,
+                int(is_near),
                 self.offset,
                 pair[of_trials],
+                shared_bytes=is_near * own.nbytes,
             )
         return others
 
@@ -123,26 +134,25 @@ class Predictors:
             tasks = Tasks(fits, [self._every] * len(fits))
             arrays = self._fit_of_task[: len(tasks)], self._column_of_task[: len(tasks)]
             self.device.write(arrays[0], tasks.arrays[0])
-            self._all = key, tasks, arrays
+            self._all = key, tasks, (*arrays, self._ptr_of_all[: len(fits) + 1])
         return self._all[1:]
 
     def _finish(self, fits, tasks, on_device):
         """Reaches of steps; whatever log-likelihoods there are; slopes of columns."""
         edge, end = self._edges
         if len(fits) not in self._moves:
-            parts = max(1, self.layout.n_ranges // len(fits))
+            parts = max(1, self.layout.n_members // len(fits))
             shape = len(fits), parts, 2
             place = self._numbers[edge : edge + math.prod(shape)]
             moves = self.device.view(place, np.float64, shape)
             self._moves[len(fits)] = moves, self._numbers[end:]
         moves, out = self._moves[len(fits)]
-        self.layout.launch_tasks(
+        self._launch_products(
             products.finish_attempt,
-            len(tasks) + moves.size // 2,
-            self.X,
-            *on_device,
+            fits,
+            tasks,
+            on_device,
             self.rows,
-            self.layout.served(fits),
             self.pattern.live,
             self._pair,
             moves,
@@ -220,11 +230,26 @@ class Predictors:
     def _multiply(self, kernel, fits, columns, rows):
         tasks = Tasks(fits, columns)
         out = self._numbers[self._edges[1] : self._edges[1] + len(tasks)]
-        self._launch_products(kernel, self.device.send(*tasks.arrays), rows, out)
+        self._launch_products(kernel, fits, tasks, self.device.send(*tasks.arrays), rows, out)
         return tasks.split(self.device.download(out))
 
-    def _launch_products(self, kernel, tasks, rows, out):
-        self.layout.launch_tasks(kernel, tasks[0].shape[0], self.X, *tasks, rows, out)
+    def _launch_products(self, kernel, fits, tasks, on_device, *given):
+        """Launch products of columns, blocks having some of a fit's in a tile."""
+        layout, view, n_columns = self.layout, self.device.view, int(np.diff(tasks.ptr).max())
+        n_tiles, threads = len(layout.cut) - 1, layout.many_threads
+        wanted = min(self._n_blocks // (len(fits) * n_tiles), n_columns * WARP // threads)
+        arrived = len(fits), max(1, wanted)
+        sums = n_tiles, len(tasks)
+        shares = products.Shares(
+            layout.served(fits),
+            on_device[2],
+            on_device[1],
+            view(self._sums[: math.prod(sums)], np.float64, sums),
+            view(self._arrived[: math.prod(arrived)], np.uint32, arrived),
+            int(layout.tile_bytes > 0),
+        )
+        blocks = min(n_tiles * math.prod(arrived), 2 * self._n_blocks)
+        self.device.launch(kernel, blocks, threads, (self.X, shares, *given), layout.tile_bytes)
 
     def largest_loglik(self, fits):
         return [self.pattern.largest_loglik(fit) for fit in fits]
@@ -243,13 +268,13 @@ class Tasks:
 
     def __init__(self, fits, columns):
         sizes = [len(where) for where in columns]
-        self._edges = np.cumsum(sizes)[:-1]
+        self.ptr = np.concatenate([[0], np.cumsum(sizes)])
         fits = np.repeat(fits, sizes).astype(np.int32)
-        self.arrays = fits, np.concatenate(columns).astype(np.int64, copy=False)
+        self.arrays = fits, np.concatenate(columns).astype(np.int64, copy=False), self.ptr
 
     def __len__(self):
-        return len(self.arrays[0])
+        return int(self.ptr[-1])
 
     def split(self, values):
         """A part for each fit."""
-        return np.split(values, self._edges)
+        return np.split(values, self.ptr[1:-1])

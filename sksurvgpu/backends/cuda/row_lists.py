@@ -12,10 +12,12 @@ import numpy as np
 from numba import int64
 
 from ...data.design.columns import DENSE, SPARSE
+from ...data.design.tiles import LARGEST
 from ._cuda import cuda, device, kernel
 from .team import FULL, WARP, warp_sum
 
 ROWS = 1_024  # that a warp finds places for
+BLOCKS = 8  # of a multiprocessor, that count
 ENTRIES = 4  # of a row for each of its lanes
 
 
@@ -23,7 +25,7 @@ class RowLists(NamedTuple):
     """Entries of row i of X are those from ``ptr[i]`` to before ``ptr[i + 1]``."""
 
     ptr: np.ndarray  # int64 (rows of X + 1,)
-    column: np.ndarray  # int32, of X
+    column: np.ndarray  # uint16, or int32 where columns are too many: of X
     value: np.ndarray  # float64; empty where every entry is a one
     dense: np.ndarray  # int64: columns of X that are in no list
 
@@ -31,12 +33,14 @@ class RowLists(NamedTuple):
 @kernel
 def count_entries(X, lists, total):
     """Entries of row i into ``ptr[i + 1]``, those of so many rows into `total`; both are zero."""
-    q = cuda.grid(1)
-    while q < lists.column.shape[0]:
-        row = int64(X.indices[q])
+    n_tiles, last = X.cut.shape[0] - 1, X.ptr.shape[1] - 1
+    tile, step = cuda.blockIdx.x % n_tiles, cuda.gridDim.x // n_tiles * cuda.blockDim.x
+    q = X.ptr[tile, 0] + cuda.blockIdx.x // n_tiles * cuda.blockDim.x + cuda.threadIdx.x
+    while q < X.ptr[tile, last]:
+        row = X.cut[tile] + int64(X.indices[q])
         cuda.atomic.add(lists.ptr, row + 1, 1)
         cuda.atomic.add(total, row // ROWS, 1)
-        q += cuda.gridsize(1)
+        q += step
 
 
 @kernel
@@ -67,16 +71,18 @@ def start_rows(lists, total):
 @kernel
 def list_entries(X, lists):
     """Append every entry to the list of its row; ``ptr[i + 1]``, where row i begins, moves on."""
-    c = cuda.blockIdx.x
-    while c < X.kind.shape[0]:
-        q, shift = X.indptr[c] + cuda.threadIdx.x, X.value_ptr[c] - X.indptr[c]
-        while q < X.indptr[c + 1]:
-            at = cuda.atomic.add(lists.ptr, int64(X.indices[q]) + 1, 1)
+    task, n_tiles, has_values = cuda.grid(1) // WARP, X.cut.shape[0] - 1, lists.value.shape[0] > 0
+    while task < n_tiles * X.kind.shape[0]:
+        tile, c = task % n_tiles, task // n_tiles
+        q = X.ptr[tile, c] + cuda.threadIdx.x % WARP
+        shift = X.value_ptr[tile, c] - X.ptr[tile, c] if has_values else int64(0)
+        while q < X.ptr[tile, c + 1]:
+            at = cuda.atomic.add(lists.ptr, X.cut[tile] + int64(X.indices[q]) + 1, 1)
             lists.column[at] = c
-            if lists.value.shape[0] > 0:
+            if has_values:
                 lists.value[at] = X.values[q + shift] if X.kind[c] == SPARSE else 1.0
-            q += cuda.blockDim.x
-        c += cuda.gridDim.x
+            q += cuda.warpsize
+        task += cuda.gridsize(1) // WARP
 
 
 @device
@@ -122,17 +128,19 @@ def lanes_of(lists):
 
 def list_rows(layout, design):
     """Lists of the rows of X, whose columns are on the device."""
-    device, n_entries = layout.device, int(design.indptr[-1])
+    device, n_entries, n_tiles = layout.device, int(design.indptr[-1]), len(layout.cut) - 1
+    number = np.uint16 if design.n_columns <= LARGEST else np.int32
     has_values = (design.kind == SPARSE).any()
     lists = RowLists(
         device.zeros(design.n_rows + 1, np.int64),
-        device.empty(n_entries, np.int32),
+        device.empty(n_entries, number),
         device.empty(n_entries if has_values else 0, np.float64),
         device.upload(np.flatnonzero(design.kind == DENSE)),
     )
     total = device.zeros(-(-design.n_rows // ROWS), np.int64)
-    layout.launch_wide(count_entries, n_entries, layout.X, lists, total)
+    blocks = n_tiles * -(-BLOCKS * device.n_multiprocessors // n_tiles)
+    device.launch(count_entries, blocks, layout.threads, (layout.X, lists, total))
     layout.launch_wide(start_rows, WARP * len(total), lists, total)
-    layout.launch_tasks(list_entries, design.n_columns, layout.X, lists)
+    layout.launch_wide(list_entries, WARP * n_tiles * design.n_columns, layout.X, lists)
     layout.launch_wide(sort_rows, WARP * design.n_rows, lists)
     return lists

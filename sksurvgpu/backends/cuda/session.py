@@ -4,7 +4,6 @@ from functools import cached_property
 
 import numpy as np
 
-from ...data.design.columns import DENSE
 from ..contract import Counts, Room
 from ..cpu.memory import available
 from . import products
@@ -73,7 +72,7 @@ class Session(Predictors):
 
     def count(self, fits, columns):
         """Counts of what a model over columns would touch, from counts of entries alone."""
-        size, source = self._entries
+        size, source = self.layout.entries, self._source
         copies = self.n_rows / max(self.layout.cut[-1], 1)
         rows = int(self.layout.cut[-1])
         found = []
@@ -86,13 +85,6 @@ class Session(Predictors):
                 )
             )
         return found
-
-    @cached_property
-    def _entries(self):
-        """Entries of every column of X, and which of these every column is."""
-        X = self.X
-        kind, indptr, source = map(self.device.download, (X.kind, X.indptr, X.source))
-        return np.where(kind == DENSE, self.layout.cut[-1], np.diff(indptr)), source
 
     # -- the exact algorithm ------------------------------------------------------------------
     def cycle(self, fits, columns, coefs, penalties, reaches):

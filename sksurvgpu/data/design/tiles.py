@@ -149,17 +149,19 @@ class OrderedDesign:
                 self._tiles = self._make_tiles()
             return self._tiles
 
-    def _make_tiles(self):
-        def cut():
-            return tiles_of(self.given, self.order, self.center, n_threads=self._n_threads)
+    def cut(self, starts=None):
+        """Tiles that begin where asked for; these are not kept."""
+        n_threads = self._n_threads
+        return tiles_of(self.given, self.order, self.center, starts=starts, n_threads=n_threads)
 
+    def _make_tiles(self):
         if self.center is not None or not self.given.keeps_order:
-            return cut()
+            return self.cut()
         if np.any(self.order != np.arange(len(self.order))):
-            return cut()
+            return self.cut()
         with _lock:
             if self.given not in _of_outcomes:
-                _of_outcomes[self.given] = cut()
+                _of_outcomes[self.given] = self.cut()
             return _of_outcomes[self.given]
 
     @property
@@ -179,26 +181,28 @@ _of_outcomes: WeakKeyDictionary[Design, Tiles] = WeakKeyDictionary()
 _lock = Lock()
 
 
-def tiles_of(design: Design, order, center=None, *, size=None, n_threads: int = 1) -> Tiles:
+def tiles_of(design: Design, order, center=None, *, starts=None, n_threads: int = 1) -> Tiles:
     """Cut the rows of a design into tiles: their row i is row ``order[i]`` of the design.
 
     A design whose row numbers are 16-bit, and whose rows stay where they are, is one tile and is
     not copied. From the values of each column its `center` is taken; columns with other than 0 have
-    one a row. Tiles have `size` rows, at most 65,536, by default as many as suit the number of
-    entries. Threads write ranges of columns, and no bit depends on them.
+    one a row. Tile t has rows ``starts[t]`` to before ``starts[t + 1]``, at most 65,536; by default
+    as many as suit the number of entries. Threads write ranges of columns, and no bit depends on
+    them.
     """
     inverse, is_moved = invert_order(order, design.n_rows)
     _check_rows(design)
-    is_short = design.indices.dtype == np.uint16 and size is None
+    is_short = design.indices.dtype == np.uint16 and starts is None
     if is_short and not is_moved and (center is None or not center.any()):
         return _shared(design)
     n_threads = n_threads if design.n_entries >= FEWEST else 1
-    size = _size_of(design) if size is None else size
-    if not 0 < size <= LARGEST:
+    starts = even_starts(design.n_rows, _size_of(design)) if starts is None else starts
+    if np.diff(starts).max() > LARGEST:
         raise ValueError(
-            f"`size` is {size:,}, and row numbers of a tile are 16-bit; pass 1 to {LARGEST:,} rows."
+            f"a tile has {np.diff(starts).max():,} rows, whose numbers are 16-bit; cut it where "
+            f"it has {LARGEST:,} at most."
         )
-    tiles = _plan(design, inverse, size, n_threads)
+    tiles = _plan(design, inverse, starts, n_threads)
     center = np.zeros(design.n_columns) if center is None else center
     order, columns = np.asarray(order, np.int32), _unsigned(design)
     cost = np.diff(design.indptr) + np.where(design.kind == DENSE, design.n_rows, 64)
@@ -208,6 +212,11 @@ def tiles_of(design: Design, order, center=None, *, size=None, n_threads: int = 
 
     over_columns(fill, cost, n_threads)
     return tiles
+
+
+def even_starts(n_rows, size):
+    """Where tiles of so many rows begin, and the end; one tile if there are no rows."""
+    return np.minimum(np.arange(max(1, -(-n_rows // size)) + 1) * size, n_rows)
 
 
 def _unsigned(design):
@@ -252,12 +261,12 @@ def _size_of(design):
     return min(LARGEST, max(1, -(-design.n_rows // n_tiles)))
 
 
-def _plan(design, inverse, size, n_threads):
+def _plan(design, inverse, starts, n_threads):
     """Tiles whose entries are not written yet."""
-    n_tiles = max(1, -(-design.n_rows // size))
-    starts = np.minimum(np.arange(n_tiles + 1) * size, design.n_rows)
+    n_tiles = len(starts) - 1
     counts = np.zeros((design.n_columns, n_tiles), np.int64)
-    tile_of_row, columns = (inverse // np.int32(size)).view(np.uint32), _unsigned(design)
+    tile_of_row = np.repeat(np.arange(n_tiles, dtype=np.uint32), np.diff(starts))[inverse]
+    columns = _unsigned(design)
     cost = np.diff(design.indptr) + 64
     over_columns(lambda a, b: _count(a, b, tile_of_row, columns, counts), cost, n_threads)
     indptr = np.zeros((n_tiles, design.n_columns + 1), np.int64)

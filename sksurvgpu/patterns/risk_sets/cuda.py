@@ -300,7 +300,8 @@ class RiskSetsOnDevice(PatternOnDevice):
 
     def _most_cells(self, size):
         """Cells in which the rows of a member exit, at most."""
-        cut = self.layout.cut[:: self.layout.n_ranges // size]
+        cuts, step = self.layout.cuts, self.layout.n_ranges // size
+        cut = cuts.rows[cuts.ranges[::step]]
         (low, high), exits = (cut[:-1], cut[1:]), self._plan.exit_idx
         first, last = exits[np.minimum(low, high - 1)], exits[high - 1]
         return int((last - first)[high > low].max()) + 1

@@ -24,7 +24,7 @@ from numba import float64, int64, uint64
 
 from ..._compile import BOUND, bind
 from ...backends.cuda._cuda import cuda, device
-from ...backends.cuda.columns import Span, entry, my_ranges
+from ...backends.cuda.columns import Span, entries, entry, my_tiles
 from ...backends.cuda.exact import Functions, Steps
 from ...backends.cuda.rake import make_rake
 from ...backends.cuda.runs import make_runs
@@ -108,8 +108,8 @@ def _second_of(span):
 
 @device
 def _own_cells(exchange, X, state):
-    ranges, exits = my_ranges(X, exchange), state.sets.exit_idx
-    low, high = X.cut[ranges[0]], X.cut[ranges[1]]
+    tiles, exits = my_tiles(X, exchange), state.sets.exit_idx
+    low, high, member = X.cut[tiles[0]], X.cut[tiles[1]], my_team(exchange)[1]
     if low == high:
         return MemberRows(low, high, int64(0), int64(0), int64(0), int64(0), int64(0))
     first, last = int64(exits[low]), int64(exits[high - 1])
@@ -118,7 +118,7 @@ def _own_cells(exchange, X, state):
         high,
         first,
         last + 1 - first,
-        state.numbers * (first + ranges[0]),  # neighbours may have a cell in common
+        state.numbers * (first + member),  # neighbours may have a cell in common
         int64(low > 0 and exits[low - 1] == first),
         int64(high < exits.shape[0] and exits[high] == last),
     )
@@ -147,7 +147,7 @@ def _weigh(part, i):
 @device
 def _row_of(context, q):
     span = context.span
-    return int64(q) if span.kind == ROWS else entry(context.X, q, span.kind, span.base)[0]
+    return int64(q) if span.kind == ROWS else entry(context.X, q, span)[0]
 
 
 @device
@@ -160,7 +160,7 @@ def _move_row(context, q):
     part, span = context.part, context.span
     i, x = int64(q), 1.0
     if span.kind != ROWS:
-        i, x = entry(context.X, q, span.kind, span.base)
+        i, x = entry(context.X, q, span)
     i = uint64(i)
     part.eta[i] += x * context.step
     w = _weigh(part, i)
@@ -176,8 +176,8 @@ def _keep_change(context, k, first, second):
 
 
 def _weigh_entry(context, q):
-    part, span = context.part, context.span
-    i, x = entry(context.X, q, span.kind, span.base)
+    part = context.part
+    i, x = entry(context.X, q, context.span)
     i = uint64(i)
     first = part.u[i] * x
     if uses_ties() and context.half != 0 and not part.value[i] > 0.0:
@@ -187,9 +187,11 @@ def _weigh_entry(context, q):
 
 @device
 def _keep_sums(context, k, first, second):
+    """A cell's entries may lie in several tiles, which come after each other."""
     m = context.state.width * context.half
-    context.moments[_place_of(context, m + 1, k)] = first
-    context.moments[_place_of(context, m + _second_of(context.span), k)] = second
+    context.moments[_place_of(context, m + 1, k)] += first
+    if context.span.kind != INDICATOR:
+        context.moments[_place_of(context, m + 2, k)] += second
     return 0.0, 0.0
 
 
@@ -257,7 +259,7 @@ def _start(exchange, X, fit, state, kept, turn, scratch):
     if cuda.threadIdx.x == 0:
         kept[0], kept[1], kept[2], kept[3] = own.low, own.high, own.first, own.count
         kept[4], kept[5], kept[6] = own.at, own.is_begun, own.goes_on
-    span = Span(own.low, own.high, int64(ROWS), int64(0))
+    span = Span(own.low, own.high, int64(ROWS), int64(0), own.low)
     seen = context(X, fit, state, span, own, 0.0, 0)
     top = largest_predictor(exchange, seen.part, turn, scratch)
     k = cuda.threadIdx.x
@@ -274,24 +276,32 @@ def _start(exchange, X, fit, state, kept, turn, scratch):
     return turn + 1
 
 
-def _derivatives(exchange, X, span, t, state, own, turn, scratch):
-    fit = exchange.fits[t]
-    seen, half = context(X, fit, state, span, _read_own(own), 0.0, 0), 0
-    while half < (2 if uses_ties() else 1):
-        seen = context(X, fit, state, span, _read_own(own), 0.0, half)
-        weigh_entries(span.low, span.high, seen)
-        half += cuda.blockDim.y  # 1; unrolled, registers spill
-    cuda.syncthreads()
+def _derivatives(exchange, X, j, t, state, own, turn, scratch):
+    fit, (tile, end) = exchange.fits[t], my_tiles(X, exchange)
+    while tile < end:
+        half, span = 0, entries(X, j, tile)
+        while half < (2 if uses_ties() else 1):
+            seen = context(X, fit, state, span, _read_own(own), 0.0, half)
+            weigh_entries(span.low, span.high, seen)
+            half += cuda.blockDim.y  # 1; unrolled, registers spill
+        cuda.syncthreads()
+        tile += cuda.blockDim.y
+    span = entries(X, j, end - 1)
     seen = context(X, exchange.fits[t], state, span, _read_own(own), 0.0, 0)
     slope, curvature = rake_cells(exchange, 0, seen, turn, scratch)
     slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
     return slope, curvature, turn + 2
 
 
-def _advance(exchange, X, span, t, step, state, own):
+def _advance(exchange, X, j, t, step, state, own):
     """New predictor and w of the column's rows, and the change in the sums."""
-    seen = context(X, exchange.fits[t], state, span, _read_own(own), step, 0)
-    move_rows(span.low, span.high, seen)
+    tile, end = my_tiles(X, exchange)
+    while tile < end:
+        span = entries(X, j, tile)
+        seen = context(X, exchange.fits[t], state, span, _read_own(own), step, 0)
+        move_rows(span.low, span.high, seen)
+        cuda.syncthreads()  # a cell may go on in the next tile
+        tile += cuda.blockDim.y
 
 
 @device

@@ -10,8 +10,8 @@ import numpy as np
 from ..._compile import BOUND, bind
 from ...backends.cuda._cuda import cuda, device, specialize
 from ...backends.cuda.pattern import PatternOnDevice
+from ...backends.cuda.products import absolute, of_fit, product_with
 from ...backends.cuda.products import multiply_sizes as multiply_sizes_of_rows
-from ...backends.cuda.products import of_fit, product_with
 from ...backends.cuda.team import (
     begin,
     meet_maxima,
@@ -188,18 +188,18 @@ class RowSizes(NamedTuple):
     intercepts: np.ndarray  # float64 per fit
 
 
-def _size(state, fit, i, x):
+def _size(state, fit, i):
     """Rounding of a score that is no difference: of its own terms, and of the predictor."""
     weight, theta = of_fit(state.rows.weight, fit)[i], state.eta[fit, i] + state.intercepts[fit]
     if not weight > 0.0:
         return 0.0
     _, score, h = row_formula(theta, state.rows.value[i])
-    return abs(x) * weight * (abs(score) + h * (1.0 + abs(theta)))
+    return weight * (abs(score) + h * (1.0 + abs(theta)))
 
 
 @cache
 def multiply_sizes(row_formula):
-    return product_with(device(bind(_size, row_formula=row_formula)))
+    return product_with(device(bind(_size, row_formula=row_formula)), absolute)
 
 
 class RowsOnDevice(PatternOnDevice):
