@@ -31,7 +31,7 @@ from gpu.compiler import (
 from gpu.cupy import simulate_sampling, stand_in
 
 from sksurvgpu.backends import choose_sampling
-from sksurvgpu.backends.cuda import held, team
+from sksurvgpu.backends.cuda import team
 from sksurvgpu.backends.cuda._cuda import kernel
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
@@ -108,11 +108,9 @@ def draw_problem(name):
 
 
 def extend_matrices(session, fits, columns):
-    """Take rows of matrices, which move as they grow, and more of them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(held, "CAPACITY", 2)
-        session.matrix(fits, [own[:2] for own in columns], [0, 0])
-        session.matrix(fits, columns, [2, 2])
+    """Take rows of matrices, and more of them."""
+    session.matrix(fits, [own[:2] for own in columns], [0, 0])
+    session.matrix(fits, columns, [2, 2])
 
 
 def ask_everything(session, p, has_exact_steps):

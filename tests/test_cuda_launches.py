@@ -278,12 +278,12 @@ def test_what_an_iteration_asks_of_the_driver(n_fits, monkeypatch):
 
 @pytest.mark.parametrize("n_fits", [1, 3])
 def test_what_an_iteration_by_matrix_asks_of_the_driver(n_fits, monkeypatch):
-    """Of each fit's matrix, five launches in its one chunk of rows, beside its products."""
+    """Of each fit's matrix, four launches in its one chunk of rows, beside its products."""
     device = CountingDevice(seed=1)
     simulate_backend(monkeypatch, device, model="matrix")
     kept, [new] = counts_of_iterations(device, n_fits, monkeypatch)
     assert has(kept, 3, 1, 1)
-    assert (new["launches"], new["uploads"]) == (5 + 5 * n_fits, 4)
+    assert (new["launches"], new["uploads"]) == (5 + 4 * n_fits, 3 + n_fits)
     assert new["downloads"] == 2 + n_fits
 
 

@@ -21,7 +21,7 @@ from sksurvgpu import Fused, GroupLasso, LogisticCCD
 from sksurvgpu.backends import choose, cpu
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
-from sksurvgpu.backends.cuda import held, linalg, memory
+from sksurvgpu.backends.cuda import linalg, matrices, memory
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
@@ -91,10 +91,9 @@ def check_matrices(alone, session, fits, coefs, columns, known, tolerance=ROUNDE
 
 @pytest.mark.parametrize("kind", ["indicator", "valued", "dense", "mixed"])
 def test_matrix_of_every_kind_of_columns(kind, monkeypatch):
-    """By so few rows at once that these end within ranges, in memory that has to grow."""
-    monkeypatch.setattr(held, "CAPACITY", 2)
+    """By so few rows at once that these end within ranges."""
     monkeypatch.setattr(memory, "DENSE_BYTES", 2 * 64 * 20)
-    monkeypatch.setattr(held, "ALIGNED", 8)
+    monkeypatch.setattr(matrices, "ALIGNED", 8)
     use_bins("few", monkeypatch)
     rng = np.random.default_rng(1)
     data = draw_outcome(rng, 70, n_times=12, start=True)

@@ -13,8 +13,7 @@ Rows are computed in double precision and rounded once, to 11 bits, in units in 
 has the norm `NORM`: half precision then holds the largest entry, and whatever matters beside it.
 
 Products of some rows at a time, by cuBLAS (`linalg.multiply_halves`), are added up in single
-precision.  A matrix becomes correlations by its own diagonal, which stays; the host knows the true
-one.  Of every column there are `tables` of its bins: c_k; what rows that exit in bin k have of the
+precision.  A matrix becomes correlations by its own diagonal on the host, which knows the true one. Of every column there are `tables` of its bins: c_k; what rows that exit in bin k have of the
 bins before it, by their w; and of those after it, by their c.  They are in the units of `factor`.
 Behind them stand those of h_ik / sqrt(h_i), one a bin, whose products are g.
 """
@@ -167,30 +166,3 @@ def contrast(fit, first, n_pairs, model, overlap, work):
             value = weight * (tables[a, k, 0] - tables[a, other, 0])
         work.dense[a, i] = _hold(value)
         task += cuda.gridsize(1)
-
-
-@kernel
-def finish(fit, known, size, held):
-    """Make Q'Q correlations, in the rows from the known-th on and in their mirror image."""
-    task = cuda.grid(1)
-    while task < (size - known) * size:
-        a, b = known + task // size, task % size
-        if b < a:
-            square = float(held[fit, a, a]) * float(held[fit, b, b])
-            value = held[fit, a, b] / math.sqrt(square) if square > 0.0 else 0.0
-            held[fit, a, b] = held[fit, b, a] = min(max(value, -1.0), 1.0)
-        task += cuda.gridsize(1)
-
-
-@kernel
-def move(sizes, now, new):
-    """Copy matrices, and the loads of their columns, into larger memory."""
-    for fit in range(sizes.shape[0]):
-        k = cuda.grid(1)
-        while k < sizes[fit] * sizes[fit]:
-            a, b = k // sizes[fit], k % sizes[fit]
-            new[0][fit, a, b] = now[0][fit, a, b]
-            if b == 0:
-                for m in range(now[1].shape[2]):
-                    new[1][fit, a, m] = now[1][fit, a, m]
-            k += cuda.gridsize(1)

@@ -15,11 +15,11 @@ from .linalg import has_cupy
 SHARE = 0.9  # of the free memory that may be planned with
 # A row: outcome, weights as they are given, cells, bins, scans; lanes and tables of censoring.
 PLAN_BYTES = 112
-# Of a matrix that a fit holds: an element, and the smaller matrix that it replaces; columns that it
-# is expected to have at least, if there are so many.  More are a matter of what is left.
-BYTES_HELD, EXPECTED = 8, 1_024
-HOST_ELEMENTS = 3  # times as many bytes for an element on the host (`solver.costs`)
-BYTES_LOADS = 16  # ... of a column's load in a bin
+# Of a matrix: an element; columns that it is expected to have at least, if there are so many.  More
+# are a matter of what is left.
+BYTES_MADE, EXPECTED = 4, 1_024
+HOST_ELEMENTS = 6  # times as many bytes for an element on the host (`solver.costs`)
+BYTES_LOADS = 8  # ... of a column's load in a bin
 # Of rows that are multiplied at once, in half precision: no part of what is free below four times.
 DENSE_BYTES = 2**27
 GIB = 2**30
@@ -82,7 +82,8 @@ def bytes_of_product(problem):
     plan = problem.plan
     n_bins, n_columns = plan.n_bins, min(EXPECTED, problem.n_columns) + plan.n_bins
     dense = min(DENSE_BYTES, 2 * n_columns * (problem.given.n_rows + n_bins**2))
-    return dense + 4 * n_bins**2 + 24 * n_bins * n_columns
+    made = BYTES_MADE * n_columns**2
+    return dense + made + 4 * n_bins**2 + 24 * n_bins * n_columns
 
 
 def bytes_of_fit(problem, batch, precision, device):
@@ -93,11 +94,11 @@ def bytes_of_fit(problem, batch, precision, device):
     row += 0 if batch.weight is None else 8 + 1
     row += 0 if batch.offset is None else 8
     expected = min(EXPECTED, problem.n_columns)
-    held = (BYTES_HELD * expected + BYTES_LOADS * plan.n_bins) * expected if matrices else 0
+    loads = BYTES_LOADS * plan.n_bins * expected if matrices else 0
     own = problem.likelihood.pattern.on_device.bytes_of_fit(plan)
     own += 8 * plan.n_pieces * problem.given.n_columns  # coefficients by piece of time
     column = 64 + 8 * most_tiles(problem, device)  # sums over tiles
-    return row * plan.n_rows + held + column * problem.n_columns + own
+    return row * plan.n_rows + loads + column * problem.n_columns + own
 
 
 def require_sampling(device, shared, each, n_chains, held):

@@ -9,7 +9,7 @@ from ..cpu.memory import available
 from . import products
 from .curvatures import CurvatureLaunches
 from .exact import run_cycle
-from .held import HeldMatrices
+from .matrices import Matrices
 from .memory import HOST_ELEMENTS, SHARE, dense_bytes, has_matrices
 from .predictor import Predictors, Tasks
 
@@ -26,7 +26,7 @@ class Session(Predictors):
         )
         # A matrix stays at its point, while curvatures are taken at later ones.
         at_rest = self.pattern.new_model(row_type) if has_matrices(few) else None
-        self._held = HeldMatrices(layout, self._curvatures, at_rest, n_fits)
+        self._matrices = Matrices(layout, self._curvatures, at_rest)
 
     # -- the quadratic model ------------------------------------------------------------------
     def curvature(self, fits, columns):
@@ -53,22 +53,20 @@ class Session(Predictors):
         """Room for matrices on the host, where bins are few and CuPy is there; else it is none."""
         n_bytes = 0.0
         if has_matrices(self.pattern.few):
-            n_bytes = min(SHARE * available() / len(self._side), HOST_ELEMENTS * self._room)
+            n_bytes = min(SHARE * available() / len(self._side), self._room)
         return [Room(n_bytes, True, ("diagonal", "matrix"))] * len(fits)
 
     @cached_property
     def _room(self):
-        """Bytes of free memory for the matrix of each fit, on the device."""
-        free = self.device.free_bytes() - dense_bytes(self.device)
-        return SHARE * free / len(self._side)
+        """Bytes on the host of the largest matrix of which the device can make all rows at once."""
+        return HOST_ELEMENTS * SHARE * (self.device.free_bytes() - dense_bytes(self.device))
 
     def matrix(self, fits, columns, knowns):
-        """Rows of matrices over columns; what more rows need stays on the device."""
+        """Rows of matrices over columns, at the points where nothing of them was known."""
         anew = fits[np.equal(knowns, 0)]
         self._take_model(anew)
-        self._refer(anew, self._held.model)
-        self._held.hold(fits, columns, knowns, self._room)
-        return [self._held.rows(fit, known) for fit, known in zip(fits, knowns, strict=True)]
+        self._refer(anew, self._matrices.model)
+        return self._matrices.rows(fits, columns, knowns)
 
     def count(self, fits, columns):
         """Counts of what a model over columns would touch, from counts of entries alone."""
