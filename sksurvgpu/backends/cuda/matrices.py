@@ -1,4 +1,4 @@
-"""Matrices of the fits of a session: which rows of Q are multiplied when, and what becomes of it."""
+"""Matrices of the fits of a session: which rows of Q are multiplied, and what becomes of it."""
 
 from __future__ import annotations
 

@@ -13,8 +13,10 @@ Rows are computed in double precision and rounded once, to 11 bits, in units in 
 has the norm `NORM`: half precision then holds the largest entry, and whatever matters beside it.
 
 Products of some rows at a time, by cuBLAS (`linalg.multiply_halves`), are added up in single
-precision.  A matrix becomes correlations by its own diagonal on the host, which knows the true one. Of every column there are `tables` of its bins: c_k; what rows that exit in bin k have of the
-bins before it, by their w; and of those after it, by their c.  They are in the units of `factor`.
+precision.  A
+matrix becomes correlations by its own diagonal on the host, which knows the true one.  Of every
+column there are `tables` of its bins: c_k; what rows that exit in bin k have of the bins before it,
+by their w; and of those after it, by their c.  They are in the units of `factor`.
 Behind them stand those of h_ik / sqrt(h_i), one a bin, whose products are g.
 """
 
