@@ -123,15 +123,6 @@ class Shares(NamedTuple):
     is_near: int  # whether shared memory holds the numbers of a tile
 
 
-class Place(NamedTuple):
-    """A tile, and a piece of time, of a fit's rows."""
-
-    fit: int
-    piece: int
-    row: int  # the first one of the tile
-    is_near: int
-
-
 @device
 def _share_of(X, shares, task):
     """Place in the fits served, tile, part, and first and end of the columns, of a block's task."""
@@ -143,14 +134,9 @@ def _share_of(X, shares, task):
     return s, tile, part, first + low, first + high
 
 
-def _number_at(X, rows, place, i, values):
-    """Number of the i-th row of a tile, 0 where the piece lacks it."""
-    if place.is_near == 1:
-        return values[uint64(i)]
-    row = place.row + int64(i)
-    if row < X.first[place.piece]:
-        return 0.0
-    return number(rows, place.fit, row + X.shift[place.piece])
+def _number_at(X, rows, fit, piece, row):
+    """Number of a row of X, 0 where the piece lacks it."""
+    return number(rows, fit, row + X.shift[piece]) if row >= X.first[piece] else 0.0
 
 
 @device
@@ -174,12 +160,15 @@ def _sum_ones(X, span, values):
     return one + two
 
 
-def _sum_values(X, rows, place, span, values):
-    """A lane's part of the sum over a column with values."""
+def _sum_values(X, rows, fit, piece, span, is_near, values):
+    """A lane's part of the sum over any column."""
     q, total = span.low + cuda.threadIdx.x % WARP, 0.0
     while q < span.high:
         row, x = entry(X, q, span)
-        total += size_of(x) * number_at(X, rows, place, row - span.row, values)
+        if is_near == 1:
+            total += size_of(x) * values[uint64(row - span.row)]
+        else:
+            total += size_of(x) * number_at(X, rows, fit, piece, row)
         q += warp_size()
     return total
 
@@ -189,13 +178,11 @@ def _multiply_tile(X, rows, shares, task, values):
     s, tile, _, low, high = _share_of(X, shares, task)
     fit, row, rest = shares.fits[s], X.cut[tile], X.cut[tile + 1] - X.cut[tile]
     for piece in range(X.first.shape[0]):
-        far = Place(fit, piece, row, 0)
         i = cuda.threadIdx.x
         while shares.is_near == 1 and i < rest:
-            values[uint64(i)] = number_at(X, rows, far, i, values)
+            values[uint64(i)] = number_at(X, rows, fit, piece, row + i)
             i += cuda.blockDim.x
         cuda.syncthreads()
-        place = Place(fit, piece, row, shares.is_near)
         k = low + cuda.threadIdx.x // WARP
         while k < high:
             j, total = shares.column[uint64(k)], 0.0
@@ -204,7 +191,8 @@ def _multiply_tile(X, rows, shares, task, values):
                 if span.kind == INDICATOR and shares.is_near == 1:
                     total = warp_sum(_sum_ones(X, span, values))
                 else:
-                    total = warp_sum(sum_values(X, rows, place, span, values))
+                    total = sum_values(X, rows, fit, piece, span, shares.is_near, values)
+                    total = warp_sum(total)
             if cuda.threadIdx.x % WARP == 0:
                 shares.sums[tile, k] = total + (shares.sums[tile, k] if piece > 0 else 0.0)
             k += cuda.blockDim.x // WARP
