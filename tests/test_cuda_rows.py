@@ -119,3 +119,19 @@ def test_products_of_columns(name, shared_bytes, monkeypatch):
         session._is_known[:] = False
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+
+
+def test_no_bit_of_products_depends_on_the_number_of_blocks(monkeypatch):
+    design, found = mixed(), []
+    every = np.arange(design.n_columns)
+    u = np.random.default_rng(4).normal(size=(2, design.n_rows))
+    for seed, (tiles_at_once, threads) in enumerate([(1, 64), (8, 32), (8, 128)]):
+        monkeypatch.setattr(predictors, "TILES_AT_ONCE", tiles_at_once)
+        layout, problem = lay_out(design, seed)
+        layout.many_threads = threads
+        session = Session(layout, problem, None, None, 2, np.dtype(float))
+        session.device.write(session.rows.u, u)
+        found.append(session.gradient(np.arange(2), [every, every[::2]]))
+    for one in found[1:]:
+        for mine, other in zip(one, found[0], strict=True):
+            np.testing.assert_array_equal(mine, other)

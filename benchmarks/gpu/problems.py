@@ -153,7 +153,7 @@ def read_name(name, sizes):
 def describe(problem):
     plan = problem.plan
     counts = {"rows": plan.n_rows, "cells": plan.n_cells, "strata": plan.n_strata}
-    counts |= {"columns": problem.n_columns, "nonzeros": len(problem.design.indices)}
+    counts |= {"columns": problem.n_columns, "nonzeros": len(problem.given.indices)}
     return {name: int(count) for name, count in counts.items()}
 
 
@@ -163,8 +163,8 @@ def bytes_of(problem):
     Row: eta, weight, outcome, u (8 each), cell (4), live and flag (1 each).  Cell: deaths, their
     weight, risk sum, jump and hazard (8 each), a flag.
     """
-    plan, entries = problem.plan, len(problem.design.indices)
-    return {"X": 4 * entries, "evaluation": 38 * plan.n_rows + 41 * plan.n_cells}
+    plan, entries = problem.plan, len(problem.given.indices)
+    return {"X": 2 * entries, "evaluation": 38 * plan.n_rows + 41 * plan.n_cells}
 
 
 # -- other ways of the backend -----------------------------------------------------------------
