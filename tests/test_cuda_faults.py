@@ -315,7 +315,7 @@ WRONG = [
     (part_of, drop_last_position, 7),
     (part_of, overlap_positions, 7),
     (my_tiles, overlap_tiles, 2),
-    (entries, read_beyond, 8),
+    (entries, read_beyond, 6),
 ]
 # Of members that own their cells, only the largest predictor is found by parts: it is a scale.
 OWN_CELLS = ("own cells: ", "own cells, many strata: ")
