@@ -15,6 +15,7 @@ from models import MODELS
 pytest.importorskip("numba_cuda")
 pytest.importorskip("greenlet")
 
+from gpu.cupy import stand_in
 from gpu.device import SimulatedDevice
 
 from sksurvgpu.backends.cpu.session import Session as CpuSession
@@ -113,6 +114,7 @@ def each(sessions, name, *arguments):
 def test_shape(seed, family, threads, members, n, n_fits, monkeypatch):
     name, form, draw = FAMILIES[family]
     models.use_form(form, monkeypatch)
+    stand_in(monkeypatch, SimulatedDevice())  # of CuPy, which matrices need
     model = replace(MODELS[name], draw=draw(n))
     sample = model.sample(seed, p=P)
     sample = sample.with_(

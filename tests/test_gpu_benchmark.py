@@ -42,7 +42,7 @@ from sksurvgpu.backends.cuda._cuda import Device
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.exceptions import BackendUnavailableError
 
-TOOLS = ("profile", "sanitizer", "passes")  # which call what is not there
+TOOLS = ("profile", "sanitizer")  # which call what is not there
 
 
 @pytest.fixture
