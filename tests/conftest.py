@@ -84,6 +84,7 @@ CHECKED = ("NumericOutcome(", "LogisticCCD(", "PoissonCV(")
 EXACT = re.compile(r"breslow|(?<!conditional[_ ])logistic")
 LIKELIHOOD = re.compile(r"efron|fine[_-]gray|poisson|gaussian|linear|logistic|series|sets")
 ALL_EXACT = ("test_certificate_of_the_exact_algorithm", "test_cycle_of_exact_steps")
+ALL_EXACT += ("test_both_algorithms_find_one_optimum",)
 
 
 def _is_thorough(item):

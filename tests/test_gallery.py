@@ -12,6 +12,7 @@ pytest.importorskip("SurvSet", reason="most examples read its data")
 GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
 EXAMPLES = sorted(GALLERY.rglob("plot_*.py"))
 FAST = {"plot_calibration", "plot_case_series", "plot_immortal_time"}
+LEFT_OUT = FAST - {"plot_immortal_time"}  # of a short run
 
 # SurvSet's pickles were made by an older NumPy.
 pytestmark = pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")
 
 def marked(path):
     marks = () if path.stem in FAST else pytest.mark.slow
-    marks = pytest.mark.thorough if path.stem == "plot_calibration" else marks
+    marks = pytest.mark.thorough if path.stem in LEFT_OUT else marks
     return pytest.param(path, id=path.stem, marks=marks)
 
 

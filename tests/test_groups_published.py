@@ -102,6 +102,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scale", ["column", "unit"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_grpreg_of_other_shapes(name, scale):

@@ -250,6 +250,7 @@ def test_many_integers_are_found():
 ANY_TEXT = st.text(max_size=20) | st.text("ab\0é\ud800", max_size=18)
 
 
+@pytest.mark.thorough
 @given(st.lists(ANY_TEXT, min_size=1, max_size=40, unique=True), st.lists(ANY_TEXT, max_size=9))
 def test_any_strings_are_found(ids, others):
     strangers = [text for text in others if text not in ids]
@@ -257,6 +258,7 @@ def test_any_strings_are_found(ids, others):
     check_found(ids, pd.DataFrame(lines, dtype=object), strangers)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("length", [0, 5, 7, 8, 9, 16, 40])
 def test_many_strings_are_found(length):
     rng = np.random.default_rng(length)

@@ -49,6 +49,7 @@ def outcomes(event, pair):
     yield FineGrayCCD, competing_risks(event, later, stratum=pair)
 
 
+@pytest.mark.thorough
 def test_curvature_of_unlikely_events_is_not_rounded_off(unlikely):
     X, event, offset, pair = unlikely
     weight = np.full(len(event), 1.5)
