@@ -34,7 +34,7 @@ some problems only, refuses the exact algorithm, of which ``batch.reach`` tells.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numpy as np
@@ -212,7 +212,7 @@ def ask(
     return (yield Request(operation.__name__, (*arguments, *named.values())))
 
 
-@cache
+@lru_cache(8)
 def every_column(n: int) -> np.ndarray:
     """All columns, the same array each time: who is asked for them need not compare."""
     columns = np.arange(n)

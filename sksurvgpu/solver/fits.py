@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.contract import Operations, ask
+from ..backends.contract import Operations, ask, every_column
 from .point import require_finite
 from .problem import Batch, Problem
 from .solve import find_null_of, fit, fit_and_lend
@@ -116,7 +116,7 @@ class Fits:
 
     def gradients(self, coefs):
         """Gradient of every fit's log-likelihood, (n_columns, n_fits)."""
-        every = np.arange(len(coefs))
+        every = every_column(len(coefs))
         return np.stack(self.run([_slopes(coef, every) for coef in coefs.T.copy()]), axis=1)
 
     def slopes(self, coefs, columns):

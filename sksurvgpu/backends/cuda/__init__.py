@@ -13,7 +13,7 @@ import numpy as np
 
 from ...data.by_fit import columns_of
 from ...data.options import is_whole
-from ..contract import serve_in_rounds
+from ..contract import every_column, serve_in_rounds
 from ..ranges import named
 from ._cuda import count_devices, open_device
 from .exact import require_steps
@@ -129,7 +129,7 @@ class CudaEvaluator:
 
     def __init__(self, session, n_fits):
         self._session, self._fits = session, np.arange(n_fits, dtype=np.int32)
-        self._columns = [np.arange(session.n_columns)] * n_fits
+        self._columns = [every_column(session.n_columns)] * n_fits
 
     def evaluate(self, coefs):
         """Log-likelihood (n_fits,) and gradient (n_fits, n_columns) at coefficients like it."""

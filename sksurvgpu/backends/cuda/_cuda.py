@@ -22,7 +22,7 @@ import numpy as np
 from ..._compile import OwnFiles, bind, keep
 from ...exceptions import BackendUnavailableError
 from .arrays import Array, Packed, Parameters, address_of, flatten
-from .pool import SHARE, MemoryPool
+from .pool import KEPT, MemoryPool
 from .toolkit import misfit
 
 __all__ = [
@@ -201,7 +201,7 @@ class Device:
         self._shared_of = {}  # by handle: dynamic shared memory that it may have
         self._staging, self._parameters = Staging(), Parameters()
         # streams of threads do not wait for each other: one's memory is no other's
-        kept = 0 if uses_stream_of_threads() else int(SHARE * driver.driver.cuMemGetInfo()[1])
+        kept = 0 if uses_stream_of_threads() else int(KEPT * driver.driver.cuMemGetInfo()[1])
         self._pool = MemoryPool(self._allocate, driver.driver.cuMemFree, kept)
 
     def use(self):

@@ -11,7 +11,7 @@ from threading import RLock
 from weakref import finalize
 
 UNIT = 512  # bytes that sizes are rounded up to
-SHARE = 0.2  # of a device's memory that may be kept, as Numba does
+KEPT = 0.2  # share of a device's memory, at most, as by Numba
 
 
 class Block:
