@@ -38,7 +38,6 @@ __all__ = [
     "SplitsInPartitions",
     "deal_in_partitions",
     "prepare_in_partitions",
-    "prepare_over",
 ]
 
 
@@ -193,21 +192,16 @@ def prepare_in_partitions(model, X, y, sample_weight, offset, given) -> Prepared
     n_threads = count_threads(model.n_jobs)
     engine = open_engine(rows, partial(read_rows, trusted=True), n_threads)
     where = f"X is in {engine.n_parts:,} partition(s), answered by {type(engine).__name__}"
-    return prepare_over(model, engine, n_threads, where)
-
-
-def prepare_over(model, engine, n_threads, where, backend=None) -> PreparedInPartitions:
-    """Check what a fit of partitions was given, which an engine asks."""
     try:
-        return _prepare(model, engine, n_threads, where, backend)
+        return _prepare(model, engine, n_threads, where)
     except BaseException:
         engine.close()
         raise
 
 
-def _prepare(model, engine, n_threads, where, backend):
+def _prepare(model, engine, n_threads, where):
     _check_parameters(model)
-    backend = PartitionsBackend() if backend is None else backend
+    backend = engine.backend() if hasattr(engine, "backend") else PartitionsBackend()
     problem, of_setting = _open(model, engine)
     columns, penalty = problem.given, penalty_of(model)
     given = read_by_column(model, columns.n_columns, columns.names, problem.source)

@@ -1,124 +1,129 @@
-"""Fits over sites: a coordinator that holds no row, and whoever carries its messages.
+"""Fits over sites: a coordinator that adds up what nobody can read alone, and whoever carries it.
 
-Sites are partitions of rows (`backends.sums`) behind bytes.  A fit begins with an agreement on
-times (`grid`); then it goes as over any partitions, with the models that sites allow.
+It begins a programme and hands on what sites say to each other.  Then it asks for nothing any more:
+it adds the parts of a sum, gives the sum to all, and runs the fit of the programme on it as they do.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import replace
 from hashlib import sha256
 from queue import Queue
 from threading import Thread
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from .._warnings import warn
-from ..backends.sums.coordinator import PartitionsBackend
 from ..backends.sums.matrix import LEVELS
-from ..backends.sums.messages import (
-    Answers,
-    Arrange,
-    Arranged,
-    Describe,
-    Description,
-    Evaluated,
-    Unarranged,
-)
 from ..data.options import choice
 from ..estimators._base import PenalizedModel
-from ..estimators._partition import model_text
-from ..estimators._partitioned import prepare_over
-from ..estimators._prepared import count_threads
-from ..estimators._report import doubts_of
-from ..estimators.fitted import Fitted, adopt
-from .checks import Told, check_answer, check_sums
-from .forms import FormError
-from .grid import Times, agree
-from .wire import Coarsen, Coarsened, Propose, Proposed, Refused, encode, read
+from .engine import Public, RefusedError, SumEngine
+from .forms import FormError, check_facts, check_words, require
+from .keys import total_of, without_tag
+from .programme import Programme, text_of, then_of
+from .session import run
+from .wire import (
+    Add,
+    Begin,
+    Covered,
+    Done,
+    Joined,
+    Lost,
+    Refused,
+    Seal,
+    Sealed,
+    Start,
+    encode,
+    read,
+)
 
 __all__ = ["Coordinator", "RefusedError"]
 
-ANSWERS = (Proposed, Coarsened, Description, Arranged, Answers, Unarranged, Refused)
+ANSWERS = (Joined, Sealed, Covered, Done, Lost, Refused)
+MOST_STARTS = 3  # of a site within one message
 
 
-class RefusedError(RuntimeError):
-    """Raised where a site does not release what a fit needs; says which, and why."""
-
-
-class SiteEngine:
-    """An engine (`backends.sums.messages.Engine`) over sites, numbered in the order of names."""
+class Post:
+    """Messages to sites, and their answers; one to all of them is an exchange."""
 
     def __init__(self, names: Sequence[str], carry: Callable[[dict[str, bytes]], Iterator]):
-        self.names, self.n_parts = tuple(names), len(names)
-        self._carry = carry
-        self.bytes_down = self.bytes_up = 0
-        self.coarsen: Coarsen | None = None
-        self.outside: set[str] = set()  # sites that have told nothing of some points
-        self._model: dict[int, str] = {}
-        self._arranged: dict[tuple[int, str], Any] = {}
+        self.names, self._carry = tuple(names), carry
+        self.n_exchanges = self.bytes_down = self.bytes_up = 0
         # What no other coordinator says, nor this one twice, so that no two messages are the same.
-        self._session, self._n_sent = os.urandom(8).hex(), 0
-        self._waits: dict[str, tuple[str, Any]] = {}  # digest of a site's message, and the message
+        self.session, self._n_sent = os.urandom(16).hex(), 0
+        self._waits: dict[str, str] = {}  # digest of a site's message
         self._rows: dict[str, str] = {}
+        self._said: dict[str, list[bytes]] = {name: [] for name in names}
 
-    def ask(self, messages: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
-        """Answers of sites, each as soon as it is there."""
-        for part, answer in self._exchange(messages):
-            if isinstance(messages[part], Describe):
-                self._model[part] = messages[part].model
-            elif isinstance(answer, Unarranged):
-                self._reopen(part)
-            elif isinstance(answer, Answers) and any(map(_is_nothing, answer.of)):
-                self.outside.add(self.names[part])
-            yield part, answer
-
-    def _exchange(self, messages):
+    def ask(self, content, kind) -> dict[str, Any]:
+        """Answers of all sites to one message, which are of a kind."""
+        self.n_exchanges += 1
         data = {}
-        for part, message in messages.items():
-            name, self._n_sent = self.names[part], self._n_sent + 1
-            data[name] = encode(message, site=name, about=f"{self._session}:{self._n_sent}")
-            self._waits[name] = sha256(data[name]).hexdigest(), message
+        for name in self.names:
+            self._n_sent += 1
+            about = f"{self.session}:{self._n_sent}"
+            data[name] = encode(content, site=name, about=about)
+            self._said[name].append(data[name])
+        found = self._exchange(data)
+        for name in [name for name in found if isinstance(found[name], Lost)]:
+            found[name] = self._tell_again(name)
+        for name, answer in found.items():
+            if not isinstance(answer, kind):
+                raise ValueError(
+                    f"site {name!r} answered {type(answer).__name__} where {kind.__name__} was "
+                    "expected; it may have another version."
+                )
+        return {name: found[name] for name in self.names}
+
+    def _tell_again(self, name):
+        """The last answer of a site that was started again, and hears all from the beginning."""
+        for _ in range(MOST_STARTS):
+            answers = [self._exchange({name: data})[name] for data in self._said[name]]
+            if not any(isinstance(answer, Lost) for answer in answers):
+                return answers[-1]
+        raise RuntimeError(f"site {name!r} is started again and again; see its log.")
+
+    def _exchange(self, data):
+        self._waits |= {name: sha256(message).hexdigest() for name, message in data.items()}
         self.bytes_down += sum(map(len, data.values()))
+        found = {}
         for name, answer in self._carry(data):
-            found = self.open(name, answer)
+            found[name] = self.open(name, answer)
             self.bytes_up += len(answer)
             del self._waits[name]
-            if isinstance(found, Refused):
-                raise RefusedError(f"site {name!r} refused: {found.reason}.")
-            yield self.names.index(name), found
+            if isinstance(found[name], Refused):
+                raise RefusedError(f"site {name!r} refused: {found[name].reason}.")
+        missing = sorted(set(data).difference(found))
+        if missing:
+            raise RuntimeError(f"site(s) {missing} have not answered; the fit was stopped.")
+        return found
 
     def open(self, name: str, data: bytes) -> Any:
         """Content of an answer: that site's, of the rows that it had, to the message it has now."""
         if name not in self._waits:
             raise ValueError(f"site {name!r} has answered its message; hand over each answer once.")
-        about, message = self._waits[name]
         try:
             answer = read(data, ANSWERS)
-            self._check_stamp(name, about, answer)
-            check_answer(message, answer.content)
+            self._check_stamp(name, answer)
+            if isinstance(answer.content, Joined):
+                check_facts(answer.content.facts)
         except FormError as error:
             raise ValueError(f"site {name!r}: its answer {error}.") from None
         except (ValueError, TypeError) as error:
             raise ValueError(f"site {name!r}: {error}") from None
-        found = answer.content
-        if isinstance(found, Description | Proposed):
-            return replace(found, tables=Told(name, found.tables))
-        return found
+        return answer.content
 
-    def _check_stamp(self, name, about, answer):
+    def _check_stamp(self, name, answer):
         is_unread = answer.site == "" and isinstance(answer.content, Refused)
         if answer.site != name and not is_unread:
             raise ValueError(
                 f"the answer that came is one of site {answer.site!r}; hand over each answer under "
                 "the name of the site that gave it."
             )
-        if answer.about != about:
+        if answer.about != self._waits[name]:
             raise ValueError(
                 "the answer that came is to another message than the one that waits: an old one, "
                 "one of another fit, or one to a message that was changed on its way; hand over "
@@ -130,51 +135,47 @@ class SiteEngine:
                 "or rules; begin anew, and keep them as they are until the fit is done."
             )
 
-    def check(self, problem: Any, part: int, message: Any, answer: Any) -> None:
-        """Refuse what does not have the form that a problem gives to an answer."""
-        plan = part, message.digest if isinstance(message, Arrange) else message.plan
-        try:
-            check_sums(problem, part, self._arranged.setdefault(plan, answer), message, answer)
-        except FormError as error:
-            raise ValueError(f"site {self.names[part]!r}: its answer {error}.") from None
 
-    def _reopen(self, part):
-        """Tell a site that was started again what had been agreed."""
-        for message in (self.coarsen, Describe(self._model[part])):
-            for _ in self.ask({part: message}):
-                pass
+class Adder:
+    """Sums of what sites send, one after the other: the coordinator's end of `SumEngine`."""
 
-    def explain(self) -> str:
-        """Why a fit could not go where it wanted to."""
-        return (
-            f"site(s) {', '.join(sorted(self.outside))} refused points of this fit: one row would "
-            "be more than their `largest_share` of a sum, or predictors would differ by more than "
-            "their `longest_range`; ask for coarser times (`rows_per_time`), a larger penalty, or "
-            "other rules."
-        )
+    def __init__(self, post, sealed):
+        self._post, self._next = post, Start(sealed)
+        self._number = 0
 
-    def cancel(self) -> None:
-        """Nothing is under way between exchanges."""
+    def exchange(self, form, make, n_words):
+        """The sum of all parts, which all sites are told with the next message."""
+        parts = self._post.ask(self._next, Covered)
+        self._number += 1
+        for name, part in parts.items():
+            try:
+                is_same = part.number == self._number and part.form == form.hex()
+                require(is_same, "is of another question: its program went another way")
+                check_words(part.words, n_words + 1)
+            except FormError as error:
+                raise ValueError(
+                    f"site {name!r}: its part {error}; install the same versions at the "
+                    "coordinator and all sites."
+                ) from None
+        total = total_of([part.words for part in parts.values()])
+        self._next = Add(self._number, total)
+        return without_tag(total)
 
-    def close(self) -> None:
-        """Sites go on."""
-
-
-def _is_nothing(answer):
-    """Whether a site has told nothing in place of an evaluation."""
-    if not isinstance(answer, Evaluated) or np.isfinite(answer.loglik):
-        return False
-    return all(np.any(table != table) for table in answer.tables.values())
+    def end(self) -> None:
+        """Give sites the last sum, with which their fits are done, too."""
+        self._post.ask(self._next, Done)
 
 
 def _check_kinds(estimator, sites):
-    """Check that an estimator is fitted once, and how sites are given."""
-    if not isinstance(estimator, PenalizedModel) or "cv" in estimator.get_params():
+    """Check what is fitted, and how sites are given."""
+    if not isinstance(estimator, PenalizedModel):
         raise TypeError(
-            f"`estimator` is of type {type(estimator).__name__}; pass one of this package that has "
-            "one penalty, such as CoxLassoCCD(alpha=0.01), and fit several to compare penalties. "
-            "Of a pipeline that is its last step: sites transform their rows themselves."
+            f"`estimator` is of type {type(estimator).__name__}; pass one of this package, such as "
+            "CoxLassoCCD(alpha=0.01). Of a pipeline that is its last step: sites transform their "
+            "rows themselves."
         )
+    if estimator.get_params().get("random_state", 0) is None:
+        raise ValueError("`random_state` is None; pass a number, by which all sites deal alike.")
     for name, send in (
         sites.items() if isinstance(sites, Mapping) else zip(sites, sites, strict=True)
     ):
@@ -186,7 +187,7 @@ def _check_kinds(estimator, sites):
 
 
 class Coordinator:
-    """Fits an estimator over sites that give out sums over their rows.
+    """Has an estimator fitted over sites, of whose rows it sees sums over all sites.
 
     Parameters
     ----------
@@ -202,11 +203,15 @@ class Coordinator:
     rows_per_time : int, default=30
         Rows of each kind that sites should have at a time, where that is more than their rules ask
         for: the more, the less likely is a row that is so much of a sum that a site refuses.
+    then : sequence of (str, dict), default=()
+        Functions of this package that follow the fit in the same programme, with their arguments
+        beside the estimator, X and y: "profile_likelihood", "wald" and "bootstrap". What they
+        return is in ``results_``.
     level : {"diagonal", "sample", "full"}, default="diagonal"
         Matrix of the quadratic model: without one, of one site, or of all. The fit is the same; one
         takes fewer exchanges, and sites must allow it.
     matrix_of : str, optional
-        Site whose matrix stands for all, at level "sample"; by default as many as are needed.
+        Site whose matrix stands for all, at level "sample".
     checkpoint : path-like, optional
         File to which accepted coefficients are written as they are found.
 
@@ -214,16 +219,22 @@ class Coordinator:
     ----------
     grid_ : ndarray, or dict of ndarray by stratum
         Times of the fit, which is the exact one of times that are rounded up to these.
-    absent_ : dict of str to tuple of str
-        Columns that count as zero at a site, as too few rows have them there.
-    left_out_ : dict of str to int
-        Strata whose rows a site left out; which these are, and that they exist, it keeps to itself.
+    absent_ : dict of str to int
+        Columns that count as zero at some sites, as too few rows have them there, and at how many.
+    n_left_out_ : int
+        Strata whose rows some site left out, which it keeps to itself.
+    results_ : list
+        Of the functions of `then`.
+    programme_ : Programme
+        What sites have agreed to; its text says it in words.
+    n_exchanges_ : int
+        Messages to every site.
     n_bytes_ : tuple of int
         Bytes of all messages, and of all answers.
 
     See Also
     --------
-    Site : Answers the messages.
+    Site : Takes part.
 
     Examples
     --------
@@ -233,7 +244,8 @@ class Coordinator:
     >>> from sksurvgpu.federated import Coordinator, Site
     >>> data = simulate_cox(3000, 5, density=0.3, random_state=0)
     >>> X, y = data.X.tocsr(), data.y
-    >>> sites = {"A": Site(X[:1000], y[:1000]), "B": Site(X[1000:], y[1000:])}
+    >>> rows = {"A": slice(0, 1000), "B": slice(1000, 2000), "C": slice(2000, 3000)}
+    >>> sites = {name: Site(X[some], y[some]) for name, some in rows.items()}
     >>> send = {name: site.answer for name, site in sites.items()}
     >>> grid = np.quantile(y["time"], np.linspace(0.01, 1, 100))
     >>> coordinator = Coordinator(CoxLassoCCD(alpha=0.01), send, grid=grid, rows_per_time=30)
@@ -243,35 +255,28 @@ class Coordinator:
     """
 
     def __init__(
-        self,
-        estimator,
-        sites,
-        *,
-        grid=None,
-        rows_per_time=30,
-        level="diagonal",
-        matrix_of=None,
-        checkpoint=None,
-    ):
-        self.estimator, self._names = estimator, tuple(map(str, sites))
+        self, estimator, sites, *, grid=None, rows_per_time=30, then=(), level="diagonal",
+        matrix_of=None, checkpoint=None,
+    ):  # fmt: skip
+        self.estimator, self._names = estimator, tuple(sorted(map(str, sites)))
         if len(set(self._names)) < max(1, len(self._names)):
             raise ValueError(f"`sites` are {self._names}; give at least one, and a name to each.")
         _check_kinds(estimator, sites)
         choice(level, "level", LEVELS)
-        if matrix_of is not None and (level != "sample" or matrix_of not in self._names):
+        if (matrix_of in self._names) != (level == "sample"):
             raise ValueError(
-                f"`matrix_of` is {matrix_of!r}, must be one of {self._names} with level='sample'."
+                f"`matrix_of` is {matrix_of!r}, must be one of {self._names} with level='sample', "
+                "and without that None."
             )
         is_sent = isinstance(sites, Mapping)
-        self._send = dict(zip(self._names, sites.values(), strict=True)) if is_sent else None
+        self._send = {str(name): send for name, send in sites.items()} if is_sent else None
         self._grid = np.unique(np.asarray([] if grid is None else grid, dtype=np.float64))
         if not np.isfinite(self._grid).all():
             raise ValueError("`grid` has NaN or infinity; pass finite times.")
-        self._least = int(rows_per_time)
-        sample = None if matrix_of is None else (self._names.index(matrix_of),)
-        self._sums = PartitionsBackend(
-            level=level, highest=level, sample=sample, checkpoint=checkpoint
-        )
+        self._options = int(rows_per_time), level, matrix_of or ""
+        self._then = json.dumps([[name, dict(options)] for name, options in then])
+        then_of(self._then)
+        self._checkpoint = checkpoint
         self._outbox: Queue = Queue()
         self._inbox: Queue = Queue()
         self._thread: Thread | None = None
@@ -302,46 +307,41 @@ class Coordinator:
             return self._fit(carry)
 
     def _fit(self, carry):
-        engine = self._engine = SiteEngine(self._names, carry)
-        self._open(engine)
-        model, where = self.estimator, f"the rows are at the sites {', '.join(self._names)}"
-        prepared = prepare_over(model, engine, count_threads(model.n_jobs), where, self._sums)
+        post = self._post = Post(self._names, carry)
+        estimator = text_of(self.estimator)
+        self.programme_ = Programme(
+            post.session, self._names, estimator, self._then, self._grid, *self._options
+        )
+        joined = post.ask(Begin(self.programme_), Joined)
+        public = Public.of(joined)
+        adder = Adder(post, post.ask(Seal(joined), Sealed))
+        engine = SumEngine(public, self.programme_, adder.exchange, checkpoint=self._checkpoint)
+        model = self.estimator
         try:
-            with np.errstate(invalid="ignore"):  # of points that sites tell nothing about
-                [solution] = prepared.solve([model.alpha])[0]
-        except (ValueError, RefusedError) as error:
-            if engine.outside:
+            self.results_ = run(engine, model, then_of(self._then))
+        except ValueError as error:
+            if engine.was_outside:
                 raise RefusedError(f"{engine.explain()} In the end: {error}") from error
             raise
-        if engine.outside and not solution.converged:
+        if engine.was_outside and not getattr(model, "converged_", True):
             raise RefusedError(engine.explain())
-        adopt(model, Fitted.of(prepared, solution))
-        self.n_bytes_ = engine.bytes_down, engine.bytes_up
-        if doubts := doubts_of(model, prepared, solution):
-            warn(" ".join(doubts), ConvergenceWarning)
+        adder.end()
+        self._tell(engine)
         return model
 
-    def _open(self, engine):
-        """Agree on times with all sites."""
-        text, every = model_text(self.estimator), range(engine.n_parts)
-        propose = Propose(text, self._grid, self._least)
-        found = dict(engine.ask(dict.fromkeys(every, propose)))
-        answers = {self._names[part]: found[part] for part in every}
-        times, end = Times(np.zeros(0, np.int64), np.zeros(0), np.zeros(1, np.int64)), np.nan
-        if any(answer.tables for answer in answers.values()):
-            times, end = agree(answers, self._grid, self._least), self._grid[-1]
-            has_times = np.diff(times.ptr) > 0
-            if not has_times.any():
-                raise ValueError(
-                    "no time of `grid` is left at which every site has enough rows of each kind; "
-                    "ask sites with few events to stand aside, or lower `rows_per_time`."
-                )
-        engine.coarsen = Coarsen(text, *times, float(end))
-        found = dict(engine.ask(dict.fromkeys(every, engine.coarsen)))
-        self.absent_ = {self._names[part]: found[part].absent for part in every}
-        self.left_out_ = {self._names[part]: found[part].left_out for part in every}
+    def _tell(self, engine):
+        """Attributes that say what was fitted, and what it took."""
+        names = engine.public.names
+        lacking = np.flatnonzero(engine.n_absent)
+        self.absent_ = {
+            str(j if names is None else names[j]): int(engine.n_absent[j]) for j in lacking
+        }
+        self.n_left_out_ = engine.n_left_out
+        times = engine.times
         by_stratum = {label: times.of(label) for label in times.labels.tolist()}
         self.grid_ = times.times if set(by_stratum) <= {0} else by_stratum
+        self.n_exchanges_ = self._post.n_exchanges
+        self.n_bytes_ = self._post.bytes_down, self._post.bytes_up
 
     # -- by hand ----------------------------------------------------------------------------------
     def messages(self) -> dict[str, bytes]:
@@ -366,7 +366,7 @@ class Coordinator:
                 "that have a message."
             )
         for name, answer in answers.items():  # the fit goes on waiting where one is not right
-            self._engine.open(name, answer)
+            self._post.open(name, answer)
         self._inbox.put(dict(answers))
         self._pending = {}
         self._take()

@@ -1,17 +1,29 @@
-"""Forms of tables in messages and answers: compiled code trusts what has been checked here."""
+"""Forms of what sites say in the clear and of sums: what comes from elsewhere is checked here."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .grid import are_labels
+from .words import PRIME
 
-MOST = 2**48  # of counts, whose sums and multiples over sites have no overflow then
-LARGEST = np.finfo(float).max  # what is more is not finite
-WORDS = {np.int64: "whole numbers", np.float64: "numbers", np.bool_: "truth values"}
-# A form: type, shape or whose length a table has, least number, largest or of which table a number
-# is a place; labels have none of these, but kinds of types.
-LABELS, CLASSES = (None, "biuU", None, None), (None, "biufU", None, None)
+__all__ = ["FormError", "check_facts", "check_words", "require"]
+
+MOST = 2**48  # of places, whose sums and multiples over sites have no overflow then
+LARGEST_POWER = 400  # of two, beyond which sums of squares are no numbers
+# Kinds of types, and which table's length, or what length, a table has.
+FACTS = {
+    "labels": ("biuU", None),
+    "censor_labels": ("biuU", None),
+    "classes": ("biufU", None),
+    "lane_stratum": ("i", "lane_stratum"),
+    "lane_group": ("i", "lane_stratum"),
+    "powers": ("i", None),
+    "power": ("i", 1),
+    "has_entries": ("b", 1),
+    "has_strata": ("b", 1),
+    "has_subjects": ("b", 1),
+    "has_groups": ("b", 1),
+}
 
 
 class FormError(ValueError):
@@ -24,23 +36,26 @@ def require(is_right, otherwise):
         raise FormError(otherwise)
 
 
-def size_of(tables, name):
-    """Numbers of a table; -1 where there is none."""
-    return tables[name].size if name in tables else -1
+def check_facts(facts) -> None:
+    """Check what a site says in the clear (`engine.Public`)."""
+    require(set(facts) == set(FACTS), f"has the tables {sorted(facts)}, not {sorted(FACTS)}")
+    for name, (kinds, length) in FACTS.items():
+        table = facts[name]
+        size = len(facts[length]) if isinstance(length, str) else length
+        is_right = table.ndim == 1 and table.dtype.kind in kinds and size in (None, len(table))
+        require(is_right, f"has a table {name!r} of another form")
+    for name in ("labels", "censor_labels", "classes"):
+        labels = facts[name]
+        is_right = not np.any(labels != labels) and np.all(labels[1:] > labels[:-1])
+        require(is_right, f"has a table {name!r} that is not of ascending labels")
+    for name, of in (("lane_stratum", "labels"), ("lane_group", "censor_labels")):
+        is_right = np.all((facts[name] >= 0) & (facts[name] < len(facts[of])))
+        require(is_right, f"has a table {name!r} that is not of places in {of!r}")
+    is_right = all(np.all(abs(facts[name]) <= LARGEST_POWER) for name in ("powers", "power"))
+    require(is_right, "has columns or an outcome too large to be added up; rescale them")
 
 
-def check_tables(tables, forms, may_lack=()):
-    """Check that there are tables of such forms; NaN are not between numbers."""
-    is_right = set(forms).difference(may_lack) <= set(tables) <= set(forms)
-    require(is_right, f"has the tables {sorted(tables)}, not {sorted(forms)}")
-    for name, table in tables.items():
-        kind, shape, least, most = forms[name]
-        what = f"has a table {name!r} that is not of {WORDS.get(kind, 'ascending labels')}"
-        if kind is None:
-            require(are_labels(table) and table.dtype.kind in shape, what)
-            continue
-        shape = (size_of(tables, shape),) if isinstance(shape, str) else shape
-        most = size_of(tables, most) - 1 if isinstance(most, str) else most
-        require(table.dtype == kind and table.shape == shape, f"{what} of the shape {shape}")
-        is_right = least is None or np.all((table >= least) & (table <= most))
-        require(is_right, f"{what} from {least} to {most}")
+def check_words(words, n_words) -> None:
+    """Check words of a sum, or of a part of one."""
+    is_right = words.dtype == np.uint64 and words.shape == (n_words,)
+    require(is_right and np.all(words < PRIME), f"is not of {n_words:,} words")

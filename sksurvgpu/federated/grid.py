@@ -18,13 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.sums.labels import number_labels
-from .wire import Proposed
+from ..backends.sums.messages import Tables
 
 __all__ = [
+    "Proposed",
     "Times",
-    "agree",
-    "are_labels",
     "coarsen",
     "end_follow_up",
     "few",
@@ -35,6 +33,18 @@ __all__ = [
 ]
 
 KINDS = ("exits", "deaths", "entries", "competing", "censored")
+
+
+class Proposed(NamedTuple):
+    """Rows of a site by stratum, kind and time, rounded down to multiples of `min_rows`.
+
+    tables    labels of strata; of every kind, such as ``deaths``: ``deaths``, those at each time,
+              and ``deaths_by``, those up to it, (n_labels, n_times); ``deaths_end`` (n_labels,),
+              whether there are none after the last step of ``deaths_by``
+    """
+
+    min_rows: int
+    tables: Tables
 
 
 class Times(NamedTuple):
@@ -48,12 +58,6 @@ class Times(NamedTuple):
         """Times of a stratum; none where it has none."""
         [at] = np.nonzero(self.labels == label)
         return self.times[self.ptr[at[0]] : self.ptr[at[0] + 1]] if len(at) else self.times[:0]
-
-
-def are_labels(labels) -> bool:
-    """Whether these are labels, ascending."""
-    is_right = labels.ndim == 1 and labels.dtype.kind in "biufU" and not np.any(labels != labels)
-    return is_right and bool(np.all(labels[1:] > labels[:-1]))
 
 
 def labels_of(outcome):
@@ -212,72 +216,3 @@ def rare_strata(outcome, unit, min_rows) -> np.ndarray:
         rows = _last_of_units(is_kind, outcome.time, unit)
         is_rare |= few(np.bincount(stratum[rows], minlength=len(labels)), min_rows)
     return np.flatnonzero(is_rare)
-
-
-# -- at the coordinator -----------------------------------------------------------------------
-def agree(answers: dict[str, Proposed], grid: np.ndarray, least: int = 0) -> Times:
-    """Times of every stratum at which no site has few rows of a kind, nor fewer than `least`."""
-    _check_strata(answers)
-    labels, _ = number_labels(answers.values(), "labels")
-    found = [_join(label, answers, grid, least) for label in labels]
-    ptr = np.concatenate([[0], np.cumsum([len(times) for times in found])])
-    return Times(labels, np.concatenate(found), ptr.astype(np.int64))
-
-
-def _check_strata(answers):
-    """Check that strata have labels of one kind, as those without are 0."""
-    kinds = {name: answer.tables["labels"].dtype.kind for name, answer in answers.items()}
-    (first, kind), *others = kinds.items()
-    other = next((name for name, found in others if (found == "U") != (kind == "U")), None)
-    if other is not None:
-        text, number = (first, other) if kind == "U" else (other, first)
-        raise ValueError(
-            f"strata are named by text at site {text!r}, and by numbers or not at all at "
-            f"{number!r}; name them alike at all sites, or have none at any."
-        )
-
-
-class _Counts(NamedTuple):
-    """Rows of one kind, in one stratum of one site, as far as rounded numbers tell."""
-
-    kind: str
-    at: np.ndarray  # sum of the intervals before each
-    by: np.ndarray  # rows in all intervals before each
-    ended: int  # interval from which on there are none
-    step: int  # to multiples of which numbers are rounded down
-    least: int
-
-    def is_enough(self, begin, end):
-        """Whether intervals from `begin` to before `end` have none, or enough."""
-        before = self.by[begin] + self.step - 1 if begin else 0
-        proved = max(self.at[end] - self.at[begin], self.by[end] - before)
-        return begin >= self.ended or proved >= self.least
-
-
-def _counts_of(label, answer, n_times, least):
-    step = answer.min_rows
-    tables = answer.tables
-    [row] = np.flatnonzero(tables["labels"] == label)
-    for kind in KINDS:
-        if kind not in tables:
-            continue
-        at, by = np.cumsum(np.append(0, tables[kind][row])), np.append(0, tables[f"{kind}_by"][row])
-        ended = int(np.argmax(by == by[-1])) if tables[f"{kind}_end"][row] else n_times
-        yield _Counts(kind, at, by, ended, step, max(step, least))
-
-
-def _join(label, answers, grid, least):
-    """Times of one stratum, which may be none."""
-    have = [answer for answer in answers.values() if np.any(answer.tables["labels"] == label)]
-    counts = [count for answer in have for count in _counts_of(label, answer, len(grid), least)]
-    deaths = [count for count in counts if count.kind == "deaths"]
-    ends, begin, last = [], 0, max(count.ended for count in deaths)
-    for end in range(1, len(grid) + 1):
-        if begin < last and all(count.is_enough(begin, end) for count in counts):
-            ends.append(end)
-            begin = end
-    if not ends:
-        return grid[:0]
-    # What is left joins the last interval, which ends where the last death may be.
-    ends[-1] = max(ends[-1], last)
-    return grid[np.array(ends) - 1]

@@ -1,8 +1,7 @@
 """Guard of a site's answers: how many rows are behind each number, and how much of it is of one.
 
 A guard knows the rows of one problem under one vector of weights.  It counts the rows of every cell
-of every table, refuses points at which one row is much of a cell, checks what a coordinator has
-joined, and withholds what is the sum of few rows where only the rate of a fit depends on it.
+of every table, refuses points at which one row is much of a cell, and withholds what is the sum of few rows where only the rate of a fit depends on it.
 """
 
 from __future__ import annotations
@@ -12,15 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backends.sums.messages import Evaluated, Slopes, Sums
+from ..backends.sums.messages import Slopes, Sums
 from ..data.design.columns import DENSE
 from ..data.vectors import inverse_of
-from ..patterns.risk_sets.part import NO_LOGS
-from .forms import LARGEST, check_tables
 from .grid import few
 from .rules import NotReleasedError, OutsideError
 
-__all__ = ["Guard", "nothing_of"]
+__all__ = ["Guard"]
 
 SHARES = (0.9, 0.75, 0.5, 0.25, 0.0)  # of entries beside the diagonal
 LEAST = 0.09  # eigenvalue, where the diagonal is 1
@@ -95,18 +92,16 @@ class Guard:
     rules : Rules
     arranged : backends.sums.pattern.Arrangement
     weight : ndarray of shape (n_rows,), or None
-    joined : dict
-        What was joined before, by point; it outlives the guard.
     """
 
-    def __init__(self, rules, arranged, weight, joined):
+    def __init__(self, rules, arranged, weight):
         rows, plan = arranged.rows, arranged.plan
         self._rules, self._arranged, self._plan = rules, arranged, plan
         self._unit = None if rows.unit is None else self._spread(rows.unit)
         self._weight = np.ones(plan.n_rows) if weight is None else self._spread(weight)
         counted = self._weight > 0.0
         self._tables = _tables_of(plan, counted, self._unit)
-        self._joined, self._place = joined, np.argsort(plan.order)
+        self._place = np.argsort(plan.order)
         self._check_counts(self._tables)
         if not counted.all():  # what other weights may have, by subtraction
             given = np.ones(plan.n_rows) if rows.weight is None else self._spread(rows.weight)
@@ -172,43 +167,16 @@ class Guard:
                     f"({table.name}); {REMEDY['share']}"
                 )
 
-    def check_joined(self, request, own, n_bins):
-        """Check what a coordinator has made of tables: its form, and that it is one a point."""
-        tables, forms = request.tables, self._forms(own, n_bins)
-        if not isinstance(request, Slopes):
-            forms = {name: form for name, form in forms.items() if name == "censoring"}
-        check_tables(tables, forms)
-        is_pair = getattr(self._plan, "enter_idx", None) is not None
-        if request.in_logs and (is_pair or "censoring" in forms):
-            raise NotReleasedError(NO_LOGS)
-        point = _digest(request.coef), _digest(getattr(request, "intercept", 0.0))
-        if "hazard" in tables:
-            self._check_same(point, tuple(tables[name].tobytes() for name in sorted(tables)))
-        if "censoring" in tables:
-            self._check_same((b"censoring",), (tables["censoring"].tobytes(),))
-
-    def _check_same(self, key, tables):
-        if self._joined.setdefault(key, tables) != tables:
-            raise NotReleasedError(
-                "a point was asked for again with other tables, which tells rows apart"
-            )
-
-    def _forms(self, own, n_bins):
-        if not hasattr(self._plan, "part_bins"):
-            return {}
-        n_own = (len(own.own),)
-        is_pair = self._plan.enter_idx is not None
-        shapes = {"hazard": (2, *n_own) if is_pair else n_own, "edges": (n_bins, 2)}
-        if self._arranged.rows.likelihood.uses_ties:
-            shapes["held"] = n_own
-        if own.own_lanes is not None:
-            shapes |= {"back": (len(own.own_lanes),), "back_edges": (n_bins, 2)}
-            shapes["censoring"] = (len(own.own_entries),)
-        above_0 = {"censoring": np.nextafter(0.0, 1.0)}
-        return {
-            name: (np.float64, shape, above_0.get(name, -LARGEST), LARGEST)
-            for name, shape in shapes.items()
-        }
+    def check_jumps(self, columns):
+        """Refuse sums by column and time where some are of few rows."""
+        for name in ("exit_idx", "enter_idx"):
+            index = getattr(self._plan, name, None)
+            if index is not None and self._rare_at(columns, index).any():
+                raise NotReleasedError(
+                    f"a sum by column and time would be of fewer than {self._rules.min_rows} rows; "
+                    "take `profile_likelihood`, leave out rare columns, or ask for coarser times "
+                    "(`rows_per_time` of the coordinator)"
+                )
 
     # -- what is withheld -------------------------------------------------------------------------
     def withhold(self, request, sums: Sums) -> Sums:
@@ -293,15 +261,3 @@ def _as_definite(matrix):
     beside = share * np.outer(scale > 0.0, scale > 0.0)
     np.fill_diagonal(beside, 1.0)
     return beside * matrix
-
-
-def _digest(value):
-    if hasattr(value, "columns"):
-        return value.columns.tobytes() + value.values.tobytes()
-    return repr(value).encode()
-
-
-def nothing_of(evaluated):
-    """An evaluation that tells nothing, from which a line search turns away."""
-    tables = {name: np.full_like(table, np.nan) for name, table in evaluated.tables.items()}
-    return Evaluated(np.nan, 0.0, np.nan, np.nan, tables)

@@ -13,8 +13,9 @@ from hashlib import blake2b, sha256
 import numpy as np
 
 from ..estimators._partition import read_rows
-from .asked import MOST_CELLS, MOST_STRATA, check_times
+from .asked import MOST_CELLS
 from .grid import (
+    Proposed,
     Times,
     coarsen,
     end_follow_up,
@@ -26,7 +27,6 @@ from .grid import (
     rare_strata,
 )
 from .rules import NotReleasedError, find_absent, find_reference, without_columns
-from .wire import Proposed
 
 __all__ = ["NO_TIMES", "Reader", "digest_rows"]
 
@@ -56,68 +56,58 @@ class Reader:
     ----------
     times : Times or None
         What was agreed.
-    absent, left_out : tuple of str
-        Columns and strata of which the rows that were read last have too few.
+    is_absent : ndarray of shape (n_columns,), bool
+        Columns of which the rows that were read last have too few, so that they count as zero.
+    left_out : tuple of str
+        Strata of which they have too few.
     """
 
-    def __init__(self, arguments, rules):
-        self._arguments, self._rules = arguments, rules
-        self._grid: np.ndarray | None = None
+    def __init__(self, arguments, rules, ledger):
+        self._arguments, self._rules, self._ledger = arguments, rules, ledger
+        self._grid = np.zeros(0)
         self._least = rules.min_rows
-        self._fixed: tuple | None = None
         self._end = np.nan
         self.times: Times | None = None
-        self.absent: tuple[str, ...] = ()
+        self.is_absent = np.zeros(arguments["X"].n_columns, bool)
         self.left_out: tuple[str, ...] = ()
 
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Columns that are zero here, by name or number."""
+        names = self._arguments["X"].names
+        names = np.arange(len(self.is_absent)) if names is None else np.asarray(names)
+        return tuple(map(str, names[self.is_absent]))
+
     # -- times ------------------------------------------------------------------------------------
-    def propose(self, message) -> Proposed:
-        """How many rows end by the times of a grid, which is the only one that is ever taken."""
-        grid, least = message.grid, max(self._rules.min_rows, message.least)
-        is_right = grid.dtype == np.float64 and grid.ndim == 1 and np.isfinite(grid).all()
-        if not is_right or not np.all(np.diff(grid) > 0):
+    def begin(self, model, grid, least):
+        """Take a grid, which is the only one that is ever taken; the rows until its end."""
+        if not np.isfinite(grid).all() or not np.all(np.diff(grid) > 0):
             raise NotReleasedError("`grid` is not of ascending times")
         if len(grid) > self._arguments["X"].n_rows:
             raise NotReleasedError("`grid` has more times than the site has rows")
-        if self._grid is None and len(grid):
-            self._check_end(grid, self._fixed)
-            self._grid, self._least = grid, least
-        elif len(grid) and not (_are_same(self._grid, grid) and least == self._least):
+        self._grid, self._least = grid, max(self._rules.min_rows, least)
+        if len(grid) and not self._ledger.settle("grid", [*grid.tolist(), self._least]):
             raise NotReleasedError(SECOND)
-        rows = self._rows(message.model, grid[-1] if len(grid) else np.nan)
-        if not hasattr(rows.outcome, "time"):
-            return Proposed(self._rules.min_rows, {})
-        if len(grid) * len(labels_of(rows.outcome)[0]) > MOST_CELLS:
-            reason = f"strata times `grid` are more than {MOST_CELLS:,} cells"
-            raise NotReleasedError(f"{reason}; ask it to start anew, and take a coarser grid")
-        return propose(rows.outcome, rows.unit, grid, self._rules.min_rows)
+        rows = self._rows(model, grid[-1] if len(grid) else np.nan)
+        if hasattr(rows.outcome, "time") and (
+            len(grid) * len(labels_of(rows.outcome)[0]) > MOST_CELLS
+        ):
+            raise NotReleasedError(
+                f"strata times `grid` are more than {MOST_CELLS:,} cells; take a coarser grid"
+            )
+        return rows
+
+    def propose(self, model) -> Proposed:
+        """How many rows end by the times of the grid."""
+        rows = self._rows(model, self._grid[-1])
+        return propose(rows.outcome, rows.unit, self._grid, self._rules.min_rows)
 
     def fix(self, times, end) -> None:
-        """Take the times that were agreed, or that stand for them after a start anew."""
-        check_times(times)
-        if len(times.labels) > MOST_STRATA:
-            raise NotReleasedError(
-                f"times of {len(times.labels):,} strata are more than any fit has"
-            )
-        fixed = *times, np.array(float(end))
-        if self._fixed is None:
-            self._check_end(self._grid, fixed)
-            self._fixed = fixed
-        if not all(map(_are_same, self._fixed, fixed)):
+        """Take the times that were agreed, which are the only ones that are ever taken."""
+        told = [times.labels.tolist(), times.times.tolist(), times.ptr.tolist()]
+        if len(times.times) and not self._ledger.settle("times", told):
             raise NotReleasedError(SECOND)
         self.times, self._end = times, float(end)
-
-    def unfix(self) -> None:
-        """Go without times: those that were to be agreed are not right, and there are no others."""
-        self.times, self._end = None, np.nan
-
-    def _check_end(self, grid, fixed):
-        """Agreed times are some of the grid, with whose last one follow-up ends."""
-        if grid is None or fixed is None:
-            return
-        _, times, _, end = fixed
-        if len(times) and not (np.isin(times, grid).all() and end == grid[-1]):
-            raise NotReleasedError(SECOND)
 
     # -- rows -------------------------------------------------------------------------------------
     def read(self, model):
@@ -137,12 +127,12 @@ class Reader:
         if least > 1 and getattr(rows.likelihood, "uses_ties", False):
             raise NotReleasedError(EFRON)
         absent = find_absent(rows, self._rules)
-        names = rows.design.names
-        names = np.arange(rows.design.n_columns) if names is None else np.asarray(names)
-        self.absent = tuple(map(str, names[absent]))
+        self.is_absent = absent
         design = without_columns(rows.design, absent)
         factor = find_reference(design, rows.unit, least)
         if factor is not None:
+            names = rows.design.names
+            names = np.arange(rows.design.n_columns) if names is None else np.asarray(names)
             raise NotReleasedError(
                 f"fewer than {least} rows have none of the columns {names[factor[0]]} to "
                 f"{names[factor[-1]]}, of which no row has two: all rows less those of the columns "
@@ -198,10 +188,6 @@ class Reader:
             raise NotReleasedError(
                 f"it has fewer than {self._rules.min_rows} rows that could be in sums{left_out}"
             )
-
-
-def _are_same(times, others) -> bool:
-    return times.shape == others.shape and bool(np.all((times == others) | (times != times)))
 
 
 def digest_rows(arguments, rules, secret) -> str:

@@ -20,7 +20,7 @@ __all__ = [
     "without_columns",
 ]
 
-RECIPES = ("given", "train", "test", "exponential", "multinomial", "half", "complementary")
+RECIPES = ("given", "train", "test", "exponential")
 
 
 class NotReleasedError(Exception):
@@ -42,9 +42,10 @@ class Rules:
     min_rows : int, default=10
         Rows of which a sum must be: of every stratum and time, of columns that are not zero, of
         pairs of columns in a matrix, and of folds.
+    min_sites : int, default=3
+        Sites of a programme, which alone are seen together: of two, each knows what the other says.
     max_exchanges : int, default=200
-        Exchanges of all fits together over the site's life; a path or a cross-validation counts
-        each of its fits.
+        Sums that the site takes part in over its life, those of all fits of a path together.
     largest_share : float, default=0.2
         Part of a sum that may come from one row.
     longest_range : float, default=30.0
@@ -63,6 +64,7 @@ class Rules:
     """
 
     min_rows: int = 10
+    min_sites: int = 3
     max_exchanges: int = 200
     largest_share: float = 0.2
     longest_range: float = 30.0
@@ -72,7 +74,8 @@ class Rules:
     recipes: tuple[str, ...] = ("given", "train", "test", "exponential")
 
     def __post_init__(self):
-        names = ("min_rows", 1), ("max_exchanges", 0), ("max_models", 0), ("max_matrices", 0)
+        names = ("min_rows", 1), ("min_sites", 1), ("max_exchanges", 0), ("max_models", 0)
+        names += (("max_matrices", 0),)
         for name, least in names:
             whole(getattr(self, name), name, least, f"must be an integer from {least} on")
         most_of = {"largest_share": 1.0, "longest_range": 700.0, "max_work": np.inf}

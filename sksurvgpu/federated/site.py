@@ -1,9 +1,7 @@
-"""A site: rows that stay where they are, and answers about them, by rules and with a log.
+"""A site: rows that stay where they are, and their part in sums over all sites, by rules.
 
-A message is decoded, checked against the rules on the site's own rows, answered by a partition
-(`backends.sums.part`), and what the rules do not release is taken out of the answer.  The
-partition reads rows that are made safe first: times are those that were agreed, columns that few
-rows have are zero, and rows that count for nothing are gone.
+A site takes a programme or refuses it.  From then on nobody asks it anything: it runs the fit of
+the programme itself, and all that it is sent are sums.
 """
 
 from __future__ import annotations
@@ -11,9 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from threading import Lock
@@ -21,43 +17,26 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.sums.messages import (
-    Answers,
-    Arrange,
-    Ask,
-    Describe,
-    Evaluate,
-    Recipe,
-    Slopes,
-    Unarranged,
-)
-from ..backends.sums.part import Part
-from ..backends.sums.recipes import make_weight
+from .._versioned import __version__
 from ..data.design.columns import build_design
-from .asked import check_coef, check_columns, check_model, check_problem, check_work, work_of
+from .asked import check_model
 from .forms import FormError
-from .grid import Times
-from .guard import Guard, nothing_of
-from .reading import Reader, digest_rows
-from .rules import NotReleasedError, OutsideError, Rules
-from .wire import Coarsen, Coarsened, Propose, Refused, encode, read
+from .keys import Identity, TagError, fingerprint_of
+from .ledger import Ledger
+from .programme import estimator_of, then_of
+from .reading import digest_rows
+from .rules import NotReleasedError, Rules
+from .session import SiteSession
+from .wire import Add, Begin, Lost, Refused, Seal, Start, encode, read
 
 __all__ = ["Site"]
 
-MESSAGES = (Propose, Coarsen, Describe, Arrange, Ask)
-MOST_GUARDS = 16  # that are kept, each some numbers a row
-MOST_DRAWS = 10  # of a row, by which memory is bounded
-RELEASED = {"gradient", "size", "curvature", "gram"}  # of `Slopes.want`
-TOLD = {  # tables of descriptions: counts, agreed times, and labels that enough rows have
-    *("labels", "stratum", "time", "deaths", "last", "units", "events", "groups"),
-    *("censor_labels", "censor_group", "censor_time", "lane_stratum", "lane_group"),
-    *("classes", "class_totals", "has_subjects", "has_strata"),
-}
+MESSAGES = (Begin, Seal, Start, Add)
 journal = logging.getLogger(__name__)
 
 
 class Site:
-    """Rows of one institution, which answers a coordinator's messages by sums.
+    """Rows of one institution, which takes part in fits over several.
 
     Parameters
     ----------
@@ -67,20 +46,31 @@ class Site:
         Outcome as the estimator of the coordinator takes it.
     rules : Rules, optional
         What may leave.
-    log : path-like, optional
-        File to which a line of JSON is added for every message.
     name : str, optional
         What coordinators call the site; messages to another one are refused.
+    key : Identity or path-like, optional
+        Key by which other sites know this one, or its file, which is made where there is none;
+        drawn by default.
+    peers : dict of str, optional
+        Fingerprints of the keys of other sites by name, as ``Identity.fingerprint`` has them; a
+        programme with other keys is refused. Without it keys are taken as the coordinator hands
+        them on, which is as much as is trusted in it.
+    ledger : path-like, optional
+        File of what was told, by which limits survive a start anew; otherwise they begin anew.
+    log : path-like, optional
+        File to which a line of JSON is added for every message.
     secret : bytes, optional
-        Of what random folds and weights depend on here, unknown to the coordinator; drawn by
-        default. A site that is started again in the middle of a fit needs the same one.
+        Of what random folds and weights depend on here; drawn by default. A site that is started
+        again in the middle of a fit needs the same one, and the same key.
     **arguments
         More arguments of the estimator's ``fit``, such as ``sample_weight`` or ``strata``.
 
     Attributes
     ----------
+    model_ : estimator, or None
+        The fit of all sites, which each has when it is done.
     n_exchanges_ : int
-        Exchanges of fits that were asked for, of which the rules allow some.
+        Sums that the site has taken part in, of which the rules allow some.
     absent_ : tuple of str
         Columns of X that count as zero here, as too few rows have them.
     left_out_ : tuple of str
@@ -88,7 +78,7 @@ class Site:
 
     See Also
     --------
-    Coordinator : Fits an estimator over sites.
+    Coordinator : Has a fit made over sites.
 
     Examples
     --------
@@ -98,41 +88,52 @@ class Site:
     >>> site = Site(data.X, data.y, rules=Rules(min_rows=20))
     """
 
-    def __init__(self, X, y, *, rules=None, log=None, name=None, secret=None, **arguments):
+    def __init__(
+        self, X, y, *, rules=None, name=None, key=None, peers=None, ledger=None, log=None,
+        secret=None, **arguments,
+    ):  # fmt: skip
         given = {key: np.asarray(value) for key, value in arguments.items() if value is not None}
         self._arguments = {"X": build_design(X), "y": np.asarray(y), **given}
         n_rows = self._arguments["X"].n_rows
-        for key, value in self._arguments.items():
+        for argument, value in self._arguments.items():
             if len(value) != n_rows:
-                raise ValueError(f"`{key}` has {len(value):,} entries, `X` has {n_rows:,} rows.")
+                raise ValueError(
+                    f"`{argument}` has {len(value):,} entries, `X` has {n_rows:,} rows."
+                )
         self.rules = Rules() if rules is None else rules
         if not isinstance(self.rules, Rules):
             raise TypeError(f"`rules` is of type {type(rules).__name__}, must be Rules(...).")
-        self._log, self._lock, self.name = log, Lock(), None if name is None else str(name)
         if not (secret is None or (isinstance(secret, bytes) and secret)):
             raise TypeError("`secret` must be bytes, such as 16 of `os.urandom`, and not empty.")
+        self._log, self._lock, self.name = log, Lock(), "" if name is None else str(name)
         self._secret = os.urandom(16) if secret is None else secret
+        self._key, self.peers = key, peers
+        self.ledger = Ledger(ledger)
         self._rows = digest_rows(self._arguments, self.rules, self._secret)
-        self._reader = Reader(self._arguments, self.rules)
-        self._part = Part(lambda: self._arguments, lambda model, _: self._reader.read(model))
-        self._own: Any = None
-        self._tables: dict[str, np.ndarray] = {}
-        self._plan, self._content, self._model = "", b"", ""
-        self._guards: dict[Any, Guard] = {}
-        self._joined: dict[Any, dict] = {}
-        self._matrices: set[bytes] = set()
-        self._models: set[str] = set()
-        self._weights: dict[Any, int] = {}
-        self.n_exchanges_ = 0
+        self._session: SiteSession | None = None
+        self._last = b"", b""  # message and its answer
+        self.model_: Any = None
+
+    @property
+    def identity(self) -> Identity:
+        """Key of the site."""
+        if not isinstance(self._key, Identity):
+            self._key = Identity.new() if self._key is None else Identity.load(self._key)
+        return self._key
+
+    @property
+    def n_exchanges_(self) -> int:
+        return self.ledger.total("exchanges")
 
     @property
     def absent_(self) -> tuple[str, ...]:
-        return self._reader.absent
+        return () if self._session is None else self._session.local.reader.absent
 
     @property
     def left_out_(self) -> tuple[str, ...]:
-        return self._reader.left_out
+        return () if self._session is None else self._session.local.reader.left_out
 
+    # -- messages ---------------------------------------------------------------------------------
     def answer(self, message: bytes, approve: Callable[[Any], bool] | None = None) -> bytes:
         """Answer a message, or say why not; nothing that happens here is an error to the sender.
 
@@ -141,28 +142,28 @@ class Site:
         message : bytes
             From a coordinator.
         approve : callable, optional
-            Is shown the answer, and says whether it may leave.
+            Is shown the programme of a fit before it begins, whose text says what it is, and says
+            whether the site takes part.
         """
         with self._lock:
-            operation, decision, self._withheld = "unread", "released", ""
+            if message and message == self._last[0]:  # whose answer was lost on its way
+                return self._last[1]
+            operation, decision = "unread", "answered"
             stamp = {"about": sha256(message).hexdigest(), "rows": self._rows}
             try:
                 question = self._read(message)
-                stamp["site"] = self.name or question.site
-                operation = _name(question.content)
-                answer = self._answer(question.content)
-                if approve is not None and not approve(answer):
-                    raise NotReleasedError("the answer was not approved at the site")
-                data = encode(answer, **stamp)
-                if self._withheld:
-                    decision = f"released in part: {self._withheld}"
-            except (NotReleasedError, FormError) as refusal:
+                stamp["site"] = self.name = self.name or question.site
+                operation = type(question.content).__name__
+                data = encode(self._answer(question.content, approve), **stamp)
+            except (NotReleasedError, FormError, TagError) as refusal:
                 reason = "the message " * isinstance(refusal, FormError) + str(refusal)
-                decision, data = f"refused: {reason}", encode(Refused(reason), **stamp)
+                decision = f"refused: {reason}"
+                data = encode(Refused(reason.removesuffix(".")), **stamp)
             except Exception as error:  # its text may speak of rows
                 journal.exception("A message could not be answered.")
                 decision = f"failed: {type(error).__name__}: {error}"
                 data = encode(Refused("an error came up at the site; see the log there"), **stamp)
+            self._last = message, data
             self._write(operation, message, data, decision)
         return data
 
@@ -178,9 +179,84 @@ class Site:
             )
         return question
 
+    def _answer(self, message, approve):
+        if isinstance(message, Begin):
+            return self._begin(message.programme, approve)
+        if self._session is None:
+            return Lost()
+        if isinstance(message, Seal):
+            return self._session.seal(message.joined)
+        if isinstance(message, Start):
+            return self._session.start(message.sealed)
+        found = self._session.add(message.number, message.words)
+        if self._session.model is not None:
+            self.model_ = self._session.model
+        return found
+
+    def _begin(self, programme, approve):
+        """Take part in a programme, in place of the one before."""
+        self._check_programme(programme)
+        if approve is not None and not approve(programme):
+            raise NotReleasedError("the programme was not approved at the site")
+        if self._session is not None:
+            self._session.stop()
+        self._session = SiteSession(programme, self, self._arguments, self._secret)
+        return self._session.join()
+
+    def _check_programme(self, programme):
+        rules, sites = self.rules, programme.sites
+        if tuple(sorted(set(sites))) != sites or self.name not in sites:
+            raise NotReleasedError(
+                f"the programme is of the sites {sites}, in whose order {self.name!r} has no place"
+            )
+        if len(sites) < rules.min_sites:
+            raise NotReleasedError(
+                f"the programme is of {len(sites)} site(s), and sums hide this one among "
+                f"{rules.min_sites} or more (`min_sites`)"
+            )
+        try:
+            model = estimator_of(programme.estimator)
+            then_of(programme.then)
+        except ValueError as error:
+            raise NotReleasedError(f"{error}; install the same version everywhere") from None
+        text = check_model(model, self._arguments["X"], rules)
+        if not self.ledger.settle("sites", sites):
+            raise NotReleasedError(
+                "it has taken part in fits of other sites, and what differs between these are the "
+                "rows of the ones that come or go; ask it to start anew"
+            )
+        if not self.ledger.count("models", text, 1, rules.max_models):
+            raise NotReleasedError(
+                f"it has been read for {rules.max_models} models (`max_models`), as "
+                "differences between models tell rows apart"
+            )
+
+    # -- what a session asks its site -------------------------------------------------------------
+    def check_peers(self, publics) -> None:
+        """Refuse keys that are not those of the sites that this one knows."""
+        for name, public in publics.items():
+            if self.peers is None or name == self.name:
+                continue
+            found = fingerprint_of(bytes.fromhex(public))
+            if self.peers.get(name) != found:
+                raise NotReleasedError(
+                    f"the key of {name!r} has the fingerprint {found}, and this site knows "
+                    f"{self.peers.get(name, 'none')} (`peers`)"
+                )
+
+    def count_exchange(self, programme, number) -> None:
+        """Count a sum that this site takes part in."""
+        most = self.rules.max_exchanges
+        if not self.ledger.count("exchanges", programme.session, number, most):
+            raise NotReleasedError(
+                f"the {most:,} exchanges that it allows are used up; ask it to start anew with a "
+                "larger `max_exchanges`"
+            )
+
     def _write(self, operation, message, answer, decision):
         if self._log is None:
             return
+        session = self._session
         line = {
             "time": datetime.now(UTC).isoformat(),
             "operation": operation,
@@ -191,193 +267,10 @@ class Site:
             "exchanges": self.n_exchanges_,
             "decision": decision,
         }
+        if operation == "Begin" and session is not None:
+            line["programme"] = str(session.programme)
+            line["rules"], line["version"] = str(self.rules), __version__
+        elif session is not None and operation in ("Start", "Add"):
+            line["told"] = session.asked
         with open(self._log, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-
-    def _answer(self, message):
-        if not isinstance(message, Ask):
-            self._check_model(message.model)
-        if isinstance(message, Propose):
-            return self._reader.propose(message)
-        if isinstance(message, Coarsen):
-            return self._coarsen(message)
-        if isinstance(message, Describe):
-            return self._describe(message)
-        if isinstance(message, Arrange):
-            return self._arrange(message)
-        return self._ask(message)
-
-    # -- opening ----------------------------------------------------------------------------------
-    def _coarsen(self, message):
-        times = Times(message.labels, message.times, message.ptr)
-        self._reader.fix(times, message.end)
-        self._part.drop()
-        try:
-            self._part.answer(Describe(message.model))
-        except BaseException:
-            self._reader.unfix()
-            self._part.drop()
-            raise
-        return Coarsened(self.absent_, len(self.left_out_))
-
-    def _describe(self, message):
-        found = self._part.answer(message)
-        columns, tables = found.columns.copy(), dict(found.tables)
-        columns[:, 3:5] = np.nan  # one row's
-        if "time" not in tables:  # labels are those of persons or sets
-            tables.pop("labels", None)
-        if not set(tables) <= TOLD:
-            raise NotReleasedError(f"{sorted(set(tables) - TOLD)} are not told")
-        code = self._code("checksum", found.checksum, 4)
-        return replace(found, columns=columns, tables=tables, checksum=code)
-
-    def _check_model(self, model):
-        if model in self._models:
-            return
-        check_model(model, self._arguments["X"], self.rules)
-        if len(self._models) >= self.rules.max_models:
-            raise NotReleasedError(
-                f"it has been read for {self.rules.max_models} models (`max_models`), as "
-                "differences between models tell rows apart"
-            )
-        self._models.add(model)
-
-    def _arrange(self, message):
-        content = sha256(encode(message)).digest()
-        if message.digest == self._plan and content != self._content:
-            raise NotReleasedError("another problem has the same digest")
-        rows = self._part.rows_of(message.model)
-        check_problem(message.tables, rows)
-        self._own = self._part.answer(message)
-        self._n_columns = len(rows.source)
-        self._work = work_of(rows.design, rows.n_rows * (len(rows.cuts) + 1), self._n_columns)
-        if message.digest != self._plan:
-            self._guards.clear()
-        self._plan, self._tables, self._content = message.digest, message.tables, content
-        self._model = message.model
-        return self._own
-
-    # -- fits -------------------------------------------------------------------------------------
-    def _ask(self, message):
-        if isinstance(self._part.answer(Ask(message.plan, ())), Unarranged):
-            return Unarranged()
-        check_work(len(message.requests), self._work, self.rules, "requests")
-        counts = Counter(type(request) for request in message.requests)
-        asked = max([1, *counts.values()])
-        if self.n_exchanges_ + asked > self.rules.max_exchanges:
-            raise NotReleasedError(
-                f"the {self.rules.max_exchanges:,} exchanges that it allows are used up; ask it "
-                "to start anew with a larger `max_exchanges`"
-            )
-        self.n_exchanges_ += asked
-        answers = [self._ask_one(message.plan, request) for request in message.requests]
-        return Answers(tuple(answers))
-
-    def _ask_one(self, plan, request):
-        """Check a request, have it answered, and take out what does not leave."""
-        recipe = self._salted(request.weight)
-        request = replace(request, weight=recipe)
-        guard, pattern = self._guard(recipe), self._part.pattern_of(recipe)
-        if isinstance(request, Evaluate | Slopes):
-            check_coef(request.coef, self._n_columns)
-            guard.check_joined(request, self._own, len(self._tables.get("bin_end", ())))
-        if isinstance(request, Evaluate):
-            request = replace(request, origin=None, shift=0.0)
-            if not self._is_inside(guard, pattern, request):
-                return nothing_of(pattern.evaluate(request))
-            guard.check_settled(pattern, request, np.nan_to_num(request.center))
-        if isinstance(request, Slopes):
-            self._check_slopes(request)
-            guard.check_point(pattern.predictor(request.coef))
-            guard.check_settled(pattern, request, request.intercept)
-        [answer] = self._part.answer(Ask(plan, (request,))).of
-        if isinstance(request, Evaluate):
-            return replace(answer, low=np.nan, high=np.nan)
-        return guard.withhold(request, answer) if isinstance(request, Slopes) else answer
-
-    def _is_inside(self, guard, pattern, request):
-        """Whether an evaluation may be told; with an intercept that is not known yet, it must."""
-        try:
-            guard.check_point(pattern.predictor(request.coef))
-        except OutsideError as refusal:
-            if np.isfinite(request.center):
-                raise
-            self._withheld = str(refusal)
-            return False
-        return True
-
-    def _salted(self, recipe):
-        """The recipe with a seed that nobody else knows: who is in a fold stays here."""
-        if recipe.kind not in self.rules.recipes:
-            raise NotReleasedError(f"weights of kind {recipe.kind!r} are not allowed (`recipes`)")
-        if recipe.kind == "given":
-            return Recipe()
-        is_fold = recipe.kind in ("train", "test")
-        least, most = (2, self.rules.min_rows) if is_fold else (0, MOST_DRAWS * self._own_rows())
-        if recipe.number < 0 or not least <= recipe.of <= most:
-            raise NotReleasedError(
-                f"weights {recipe.kind!r}, number {recipe.number} of {recipe.of}, do not exist; "
-                f"`of` is from {least} to {most}, and numbers are not negative"
-            )
-        self._count_weights(recipe, is_fold)
-        return replace(recipe, seed=self._code("weights", recipe.seed, 8))
-
-    def _own_rows(self):
-        return self._arguments["X"].n_rows
-
-    def _count_weights(self, recipe, is_fold):
-        """Refuse more vectors of weights than a sum has rows: so many sums span its rows."""
-        part = int(self._tables["part"][0])
-        deal = self._model, part, recipe.seed, recipe.of
-        if is_fold:
-            self._weights[(*deal, recipe.number // recipe.of)] = recipe.of - 1
-        else:
-            self._weights[(*deal, recipe.kind, recipe.number)] = 1
-        if 1 + sum(self._weights.values()) > self.rules.min_rows:
-            self._weights.popitem()
-            raise NotReleasedError(
-                f"it gives sums under {self.rules.min_rows} independent vectors of weights in all "
-                "(`min_rows`; a fold is one), as more would tell rows apart"
-            )
-
-    def _code(self, purpose, number, n_bytes):
-        """A number in place of another one, which only the secret tells."""
-        text = f"{purpose} {number} ".encode()
-        return int.from_bytes(sha256(text + self._secret).digest()[:n_bytes])
-
-    def _guard(self, recipe):
-        key = self._plan, recipe
-        if key not in self._guards:
-            while len(self._guards) >= MOST_GUARDS:
-                self._guards.pop(next(iter(self._guards)))
-            arranged = self._part.pattern_of(recipe).arranged
-            weight = make_weight(recipe, arranged.rows, int(self._tables["part"][0]))
-            joined = self._joined.setdefault(key, {})
-            self._guards[key] = Guard(self.rules, arranged, weight, joined)
-        return self._guards[key]
-
-    def _check_slopes(self, request):
-        unknown = sorted(set(request.want).difference(RELEASED))
-        if unknown:  # such as deaths by column and time, or products of scores of a cluster
-            raise NotReleasedError(f"{', '.join(unknown)} of rows are not released")
-        check_columns(request.columns, self._n_columns, "gram" in request.want)
-        if not np.isfinite([request.top, request.intercept]).all():
-            raise NotReleasedError("`top` or `intercept` is not finite")
-        if "gram" not in request.want:
-            return
-        coef = request.coef
-        text = f"{self._plan} {request.weight}".encode()
-        point = text + coef.columns.tobytes() + coef.values.tobytes()
-        if point not in self._matrices and len(self._matrices) >= self.rules.max_matrices:
-            raise NotReleasedError(
-                f"matrices are released at {self.rules.max_matrices:,} points (`max_matrices`); "
-                "take level='diagonal', or the matrix of a site that allows it"
-            )
-        self._matrices.add(point)
-
-
-def _name(message):
-    """Name of the operation that a message asks for."""
-    if not isinstance(message, Ask):
-        return type(message).__name__
-    return ", ".join(sorted({type(request).__name__ for request in message.requests}))

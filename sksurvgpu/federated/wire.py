@@ -1,4 +1,4 @@
-"""Messages and answers as bytes: an uncompressed `.npz`, without pickle.
+"""Messages and answers, and these as bytes: an uncompressed `.npz`, without pickle.
 
 Member ``header`` is JSON: the protocol and the nested structure, where an array is named by the
 number of its member.  What is in it is `Stamped`: an answer says which message it answers.
@@ -20,57 +20,101 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from ..backends.sums import messages
+from .programme import Programme
 
-__all__ = ["Coarsen", "Coarsened", "Propose", "Proposed", "Refused", "decode", "encode", "read"]
+__all__ = [
+    "Add",
+    "Begin",
+    "Covered",
+    "Done",
+    "Joined",
+    "Lost",
+    "Refused",
+    "Seal",
+    "Sealed",
+    "Stamped",
+    "Start",
+    "decode",
+    "encode",
+    "read",
+]
 
-PROTOCOL = 2  # 1 had no stamps
+PROTOCOL = 3  # 1 had no stamps; with 2, coordinators asked
 LARGEST, LARGEST_HEADER = 1 << 32, 1 << 27  # bytes of a message
 MOST_MEMBERS = 1 << 14
 KINDS = "biufU"  # of arrays
-LARGEST_INTEGER = 1 << 128  # seeds
+LARGEST_INTEGER = 1 << 62
 _READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0}
 
 
+# -- messages and their answers -----------------------------------------------------------------
 @dataclass(frozen=True)
-class Propose:
-    """Ask how many rows end by each of some times, from which coarser times are agreed."""
+class Begin:
+    """Ask a site to take part in a programme: `Joined`."""
 
-    model: str
-    grid: np.ndarray
-    least: int  # rows that the coordinator wants in a sum, where that is more than the site's rule
+    programme: Programme
 
 
 @dataclass(frozen=True)
-class Proposed:
-    """Rows of a site by stratum, kind and time, rounded down: see `federated.grid`.
+class Joined:
+    """What is public of a site: its key, as hexadecimal digits, columns, and `Public` of them."""
 
-    tables    labels of strata; of every kind, such as ``deaths``: ``deaths``, those at each time,
-              and ``deaths_by``, those up to it, (n_labels, n_times); ``deaths_end`` (n_labels,),
-              whether there are none after the last step of ``deaths_by``
+    public: str
+    names: tuple[str, ...] | None
+    facts: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Seal:
+    """Hand on what all sites have said when they joined: `Sealed`."""
+
+    joined: dict[str, Joined]
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A site's share of the key of all, for each of the others, which alone can open it."""
+
+    shares: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Start:
+    """Hand on all shares, and let the fit begin: `Covered`."""
+
+    sealed: dict[str, Sealed]
+
+
+@dataclass(frozen=True)
+class Add:
+    """The sum of all parts: `Covered`, the next part, or `Done`."""
+
+    number: int
+    words: np.ndarray  # uint64
+
+
+@dataclass(frozen=True)
+class Covered:
+    """Part of a site, which nobody can read without those of all others.
+
+    form   names and shapes of what is added up, as a digest
     """
 
-    min_rows: int
-    tables: messages.Tables
+    number: int
+    form: str
+    words: np.ndarray  # uint64
 
 
 @dataclass(frozen=True)
-class Coarsen:
-    """Fix the times of a site: those of stratum `labels[s]` are times[ptr[s]:ptr[s + 1]]."""
+class Done:
+    """The fit has ended at a site, with coefficients of this digest."""
 
-    model: str
-    labels: np.ndarray
-    times: np.ndarray
-    ptr: np.ndarray
-    end: float  # of follow-up; nan without time
+    digest: str
 
 
 @dataclass(frozen=True)
-class Coarsened:
-    """Parts that a site does without: columns that are zero there, by name, and how many strata."""
-
-    absent: tuple[str, ...]
-    left_out: int
+class Lost:
+    """The site was started again: it has to hear all from the beginning."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +142,7 @@ class Stamped:
 TYPES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
-        *(messages.Coef, messages.Recipe, messages.Describe, messages.Arrange, messages.Ask),
-        *(messages.Weigh, messages.Evaluate, messages.Slopes, messages.Description),
-        *(messages.Arranged, messages.Unarranged, messages.Answers, messages.Weights),
-        *(messages.Evaluated, messages.Sums, Propose, Proposed, Coarsen, Coarsened, Refused),
+        *(Programme, Begin, Joined, Seal, Sealed, Start, Add, Covered, Done, Lost, Refused),
         Stamped,
     )
 }

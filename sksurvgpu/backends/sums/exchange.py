@@ -47,6 +47,8 @@ class Link:
         self._entries = problem.design.entries.astype(float)
 
         self.arranged: dict[int, Any] = {}  # what of its cells every partition has
+        if hasattr(problem.engine, "serve"):  # sums over sites, whose form follows from the problem
+            problem.engine.serve(problem)
 
     @property
     def n_parts(self):
@@ -143,12 +145,9 @@ class Link:
         """Answers as they come; an error where one is missing."""
         counts.exchanges += 1
         counts.bytes_down += sum(map(count_bytes, messages.values()))
-        missing, engine = set(messages), self.problem.engine
-        check = getattr(engine, "check", None)  # of answers that come from elsewhere
-        for part, answer in engine.ask(messages):
+        missing = set(messages)
+        for part, answer in self.problem.engine.ask(messages):
             missing.discard(part)
-            if check is not None:
-                check(self.problem, part, messages[part], answer)
             counts.bytes_up += count_bytes(answer)
             yield part, answer
         if missing:

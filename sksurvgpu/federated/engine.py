@@ -1,0 +1,412 @@
+"""The engine of a fit over sites: all their rows as one partition, whose answers are sums.
+
+Every party has one, the sites and the coordinator alike, and runs the same fit on it.  What the
+fit asks for it asks for nobody: a site works out its own part, `exchange` adds it to those of the
+others, and the sum is the answer.  The coordinator has no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backends.sums.coordinator import PartitionsBackend
+from ..backends.sums.labels import number_labels
+from ..backends.sums.messages import (
+    Answers,
+    Arrange,
+    Arranged,
+    Describe,
+    Description,
+    Evaluate,
+    Evaluated,
+    Slopes,
+    Sums,
+    Weigh,
+    Weights,
+)
+from ..partitions.handles import Rows
+from .grid import Times
+from .layout import Layout, Numbers, layout_of
+from .times import candidates, choose_times
+from .words import decode_counts, encode_counts, pack_flags, unpack_flags
+
+__all__ = ["Public", "RefusedError", "SumEngine", "handles_of"]
+
+
+class RefusedError(RuntimeError):
+    """Raised where a site does not release what a fit needs; says which, and why."""
+
+
+class Public(NamedTuple):
+    """What all parties know of the columns and of what occurs at sites, from `Joined.facts`."""
+
+    n_sites: int
+    names: tuple[str, ...] | None
+    powers: np.ndarray  # of two, of the size of every column of X
+    power: int  # of the outcome
+    labels: np.ndarray  # of strata
+    censor_labels: np.ndarray
+    lanes: np.ndarray  # (n_lanes, 2): strata and groups of censoring that occur together
+    classes: np.ndarray
+    has_entries: bool
+    has_strata: bool
+    has_subjects: bool
+    has_groups: bool
+
+    @classmethod
+    def of(cls, joined) -> Public:
+        """From what sites have said when they joined, by name."""
+        tables = {name: said.facts for name, said in joined.items()}
+        _check_alike(joined)
+        every = list(tables.values())
+        described = [_Told(name, facts) for name, facts in tables.items()]
+        labels, numbers = number_labels(described, "labels")
+        censor_labels, groups = number_labels(described, "censor_labels")
+        lanes = [
+            np.column_stack([number[facts["lane_stratum"]], group[facts["lane_group"]]])
+            for number, group, facts in zip(numbers, groups, every, strict=True)
+        ]
+        return cls(
+            n_sites=len(every),
+            names=next(iter(joined.values())).names,
+            powers=np.max([facts["powers"] for facts in every], axis=0),
+            power=int(max(facts["power"][0] for facts in every)),
+            labels=labels,
+            censor_labels=censor_labels,
+            lanes=np.unique(np.concatenate(lanes), axis=0),
+            classes=np.unique(np.concatenate([facts["classes"] for facts in every])),
+            **{name: any(facts[name][0] for facts in every) for name in FLAGS},
+        )
+
+
+FLAGS = ("has_entries", "has_strata", "has_subjects", "has_groups")
+
+
+class _Told(NamedTuple):
+    name: str
+    tables: dict[str, np.ndarray]
+
+
+def _check_alike(joined):
+    """Refuse sites whose columns or strata are not alike, by name."""
+    (first, said), *others = joined.items()
+    for name, other in others:
+        n, n_first = len(other.facts["powers"]), len(said.facts["powers"])
+        if n != n_first:
+            raise ValueError(f"site {name!r} has {n:,} columns, and {first!r} has {n_first:,}.")
+        if other.names != said.names:
+            none = ("without a name",) * n
+            pairs = zip(other.names or none, said.names or none, strict=True)
+            j, (one, two) = next((j, p) for j, p in enumerate(pairs) if p[0] != p[1])
+            raise ValueError(
+                f"column {j} of site {name!r} is {one!r}, and that of {first!r} is {two!r}; give "
+                "all sites the same columns in the same order."
+            )
+        for label in ("labels", "classes"):
+            kinds = {kind.facts[label].dtype.kind == "U" for kind in (said, other)}
+            if len(kinds) > 1:
+                raise ValueError(
+                    f"strata or classes are named by text at one of the sites {first!r} and "
+                    f"{name!r}, and by numbers or not at all at the other; name them alike."
+                )
+        if other.facts["has_strata"][0] != said.facts["has_strata"][0]:
+            raise ValueError(
+                f"rows have strata at one of the sites {first!r} and {name!r}, and none at the "
+                "other; give the rows of all sites a stratum, or those of none."
+            )
+
+
+class SumEngine:
+    """An engine (`backends.sums.messages.Engine`) of one partition, the rows of all sites.
+
+    Parameters
+    ----------
+    public : Public
+    programme : Programme
+    exchange : callable
+        ``exchange(form, make)`` gives the sum of all sites' words; ``make()`` those of this one.
+    local : Local, optional
+        The rows of this site; the coordinator has none.
+    checkpoint : path, optional
+        Of the backend.
+    """
+
+    n_parts = 1
+
+    def __init__(self, public, programme, exchange, local=None, checkpoint=None):
+        self.public, self._programme, self._local = public, programme, local
+        self._exchange: Callable[[bytes, Callable], np.ndarray] = exchange
+        self._checkpoint = checkpoint
+        self._problem: Any = None
+        self._described: dict[str, Description] = {}
+        self._shift = 0.0
+        self.times: Times | None = None
+        self.n_absent: np.ndarray | None = None  # sites that lack a column
+        self.n_left_out = 0  # strata that some site has left out
+        self.was_outside = False  # whether some site told nothing of a point
+        self.n_rows = 0
+        self.asked = ""  # for, the last time, in words
+
+    # -- what a fit needs of an engine ------------------------------------------------------------
+    def backend(self) -> PartitionsBackend:
+        """Backend of fits over this engine."""
+        level = self._programme.level
+        return PartitionsBackend(
+            level=level, highest=level, sample=(0,), checkpoint=self._checkpoint
+        )
+
+    def serve(self, problem) -> None:
+        """Know the problem before it is asked about."""
+        self._problem = problem
+
+    def ask(self, messages):
+        """Answers of all rows."""
+        for part, message in messages.items():
+            yield part, self._answer(message)
+
+    def cancel(self) -> None:
+        """Nothing is under way between exchanges."""
+
+    def close(self) -> None:
+        """Sites go on."""
+
+    def _answer(self, message):
+        if isinstance(message, Describe):
+            if message.model not in self._described:
+                self._described[message.model] = self._describe(message.model)
+            return self._described[message.model]
+        if isinstance(message, Arrange):
+            return self._arrange(message)
+        return self._ask(message)
+
+    # -- opening ----------------------------------------------------------------------------------
+    def agree(self, model) -> None:
+        """Agree on times at which each site has no rows of a kind, or enough."""
+        grid, labels = self._programme.grid, self.public.labels
+        if not len(grid):
+            self.times = Times(labels[:0], grid, np.zeros(1, np.int64))
+        else:
+            spans = candidates(len(grid))
+            n_flags, n_sites = len(labels) * len(spans), self.public.n_sites
+            words = self._exchange(
+                b"times",
+                lambda: pack_flags(self._local.propose(model, labels, spans).ravel(), n_sites),
+                len(pack_flags(np.zeros(n_flags, bool), n_sites)),
+            )
+            agree = unpack_flags(words, n_flags, n_sites).reshape(len(labels), -1) == n_sites
+            self.times = choose_times(labels, grid, spans, agree)
+            if not len(self.times.times):
+                raise ValueError(
+                    "no time of `grid` is left at which every site has enough rows of each kind; "
+                    "ask sites with few events to stand aside, or lower `rows_per_time`."
+                )
+        if self._local is not None:
+            self._local.fix(self.times, grid[-1] if len(grid) else np.nan)
+
+    def _describe(self, model):
+        public, times = self.public, np.unique(self.times.times)
+        layout = self._layout_of_description(times)
+        words = self._exchange(
+            layout.form, lambda: layout.words_of(self._local.describe(model, public, times)),
+            layout.n_words,
+        )  # fmt: skip
+        found = layout.read(words)
+        self.n_absent, self.n_left_out = found["absent"].astype(int), int(found["left_out"][0])
+        entries, total, square = found["entries"], found["sum"], found["square"]
+        mean = np.divide(total, entries, out=np.zeros(len(entries)), where=entries > 0)
+        nothing = np.full(len(entries), np.nan)
+        self.n_rows = int(found["rows"][0])
+        return Description(
+            rows=self.n_rows,
+            names=public.names,
+            columns=np.column_stack(
+                [entries, total, np.maximum(square - total * mean, 0.0), nothing, nothing]
+            ),
+            tables=self._tables_of(found, times),
+            checksum=0,
+        )
+
+    def _layout_of_description(self, times):
+        public, n = self.public, Numbers()
+        columns, powers = (len(public.powers),), public.powers
+        tables = {"rows": n, "left_out": n, "units": n, "events": Numbers((2,))}
+        tables |= {"absent": Numbers(columns), "entries": Numbers(columns)}
+        tables |= {"sum": Numbers(columns, powers), "square": Numbers(columns, 2 * powers)}
+        if public.has_groups:
+            tables["groups"] = Numbers((2, 4))
+        if len(public.classes):
+            tables["class_totals"] = Numbers((len(public.classes),))
+        if len(times):
+            of_time = Numbers((len(public.labels), len(times)))
+            tables |= {"deaths": of_time, "exits": of_time}
+            tables["leaving"] = Numbers((len(public.censor_labels), len(times)))
+        return Layout(tables)
+
+    def _tables_of(self, found, times):
+        """Tables of a description, by which a fit begins."""
+        public, whole = self.public, np.int64
+        tables = {"units": found["units"].astype(whole)}
+        tables |= {"has_strata": np.array([public.has_strata])}
+        tables |= {"has_subjects": np.array([public.has_subjects])}
+        tables["events"] = found["events"].astype(whole)
+        if public.has_groups:
+            tables |= {"groups": found["groups"].astype(whole), "labels": np.zeros(0, whole)}
+        if len(public.classes):
+            tables |= {"classes": public.classes, "class_totals": found["class_totals"]}
+        if not len(times):
+            return tables
+        stratum, at = np.nonzero(found["deaths"])
+        exits = found["exits"] > 0
+        last = np.where(exits, times, -np.inf).max(axis=1)
+        group, leaving = np.nonzero(found["leaving"])
+        return tables | {
+            "labels": public.labels,
+            "stratum": stratum,
+            "time": times[at],
+            "deaths": found["deaths"][stratum, at].astype(whole),
+            "last": last,
+            "censor_labels": public.censor_labels,
+            "censor_group": group,
+            "censor_time": times[leaving],
+            "lane_stratum": public.lanes[:, 0],
+            "lane_group": public.lanes[:, 1],
+        }
+
+    def _arrange(self, message):
+        plan = self._problem.plan
+        if self._local is not None:
+            self._local.arrange(message)
+        lanes = plan.lanes
+        return Arranged(
+            own=np.arange(plan.n_cells),
+            own_lanes=None if lanes is None else np.arange(int(lanes.lane_ptr[-1])),
+            own_entries=None if lanes is None else np.arange(int(lanes.table_ptr[-1])),
+        )
+
+    # -- fits -------------------------------------------------------------------------------------
+    def _ask(self, message):
+        requests = [self._on_scale(request) for request in message.requests]
+        if any(getattr(request, "in_logs", False) for request in requests):
+            return self._without_logs(message)
+        layouts = [layout_of(self._problem, request, self.public) for request in requests]
+        n_requests = len(requests)
+
+        def make():
+            own = self._local.ask(message.plan, requests)
+            flags = encode_counts(np.array([tables is None for tables in own], np.int64))
+            arranged = self._local.arranged
+            pairs = zip(layouts, own, strict=True)
+            return np.concatenate([flags, *(form.words_of(some, arranged) for form, some in pairs)])
+
+        sizes = [layout.n_words for layout in layouts]
+        form = b"".join(layout.form for layout in layouts)
+        self.asked = "; ".join(
+            f"{type(request).__name__}: {layout}"
+            for request, layout in zip(requests, layouts, strict=True)
+        )
+        words = self._exchange(form, make, n_requests + sum(sizes))
+        outside = decode_counts(words[:n_requests])
+        if not np.all((outside >= 0) & (outside <= self.public.n_sites)):
+            raise RefusedError(
+                "what the sites have sent does not add up: their programs went apart; install "
+                "the same versions at the coordinator and all sites, and begin anew."
+            )
+        parts = np.split(words[n_requests:], np.cumsum(sizes)[:-1])
+        return Answers(
+            tuple(
+                self._read(request, layout, part, n_outside)
+                for request, layout, part, n_outside in zip(
+                    requests, layouts, parts, outside, strict=True
+                )
+            )
+        )
+
+    def _without_logs(self, message):
+        """Answers where some are asked for in logarithms, which do not add up: nothing to these."""
+        in_logs = [getattr(request, "in_logs", False) for request in message.requests]
+        others = [r for r, is_log in zip(message.requests, in_logs, strict=True) if not is_log]
+        found = iter(self._ask(replace(message, requests=tuple(others))).of if others else ())
+        return Answers(
+            tuple(
+                self._outside(request, layout_of(self._problem, request, self.public))
+                if is_log
+                else next(found)
+                for request, is_log in zip(message.requests, in_logs, strict=True)
+            )
+        )
+
+    def _on_scale(self, request):
+        """Let predictors be told from what they typically were, so that sums are of the order 1."""
+        if isinstance(request, Evaluate):
+            return replace(request, origin=None, shift=self._shift)
+        return request
+
+    def _read(self, request, layout, words, n_outside):
+        """An answer from the words of a sum."""
+        if n_outside:
+            return self._outside(request, layout)
+        tables = layout.read(words)
+        if isinstance(request, Weigh):
+            of_rows = {f.name for f in fields(Weights)} & set(tables)
+            scalars = {name: float(tables.pop(name)[0]) for name in of_rows}
+            scalars |= {"rows": int(scalars["rows"])}
+            given = {"largest": np.nan, "error_weight": 0.0} | scalars
+            return Weights(**given, tables=tables)
+        has_scalar = "loglik" in tables and not (
+            isinstance(request, Evaluate) and self._problem.has_intercept
+        )
+        loglik = float(tables.pop("loglik")[0]) if has_scalar else np.nan
+        if isinstance(request, Slopes):
+            return Sums(loglik, tables)
+        top = 0.0
+        if "risk" in tables:
+            top = request.shift
+            self._move_shift(tables)
+        return Evaluated(loglik, top, np.nan, np.nan, tables)
+
+    def _move_shift(self, tables):
+        """Later predictors are told from the mean of these: exits alone, entries being as many."""
+        risk = tables["risk"] if tables["risk"].ndim == 1 else tables["risk"][0]
+        mean = abs(risk).sum() / max(1, self.n_rows)
+        if np.isfinite(mean) and mean > 0.0:
+            self._shift += float(np.round(np.log(mean)))
+
+    def _outside(self, request, layout):
+        """Nothing, from which a line search turns away, or the end of a fit."""
+        self.was_outside = True
+        if not isinstance(request, Evaluate) or np.isfinite(request.center):
+            raise RefusedError(self.explain())
+        nothing = {
+            name: np.full(numbers.shape, np.nan)
+            for name, numbers in layout.tables.items()
+            if name != "loglik"
+        }
+        return Evaluated(np.nan, 0.0, np.nan, np.nan, nothing)
+
+    def explain(self) -> str:
+        """Why a fit could not go where it wanted to."""
+        return (
+            "some site refused points of this fit: one row would be more than its `largest_share` "
+            "of a sum, or predictors would differ by more than its `longest_range`; ask for "
+            "coarser times (`rows_per_time`), a larger penalty, or other rules."
+        )
+
+
+class _SiteRows(Rows):
+    """Handles of arguments whose rows are at sites."""
+
+    @classmethod
+    def open(cls, arguments, read, n_threads=1):
+        return next(iter(arguments.values())).source
+
+
+def handles_of(engine) -> tuple[Rows, Rows]:
+    """X and y of a fit over sites, which estimators and functions take as those in partitions."""
+    names = engine.public.names
+    of_columns = {"n_columns": len(engine.public.powers)}
+    of_columns["names"] = None if names is None else np.array(names, object)
+    return _SiteRows(engine, (None,), **of_columns), _SiteRows(engine, (None,))

@@ -1,0 +1,146 @@
+"""The form of what is added up over sites: which numbers, in which order, on which scale.
+
+It follows from what all parties know, so that a sum of vectors of words can be read by anyone who
+has taken part, and by nobody a site alone.  A table is over all cells of the problem; a site has
+zeros where it owns none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backends.sums.messages import NODES, Evaluate, Slopes, Weigh
+from .words import decode, encode
+
+__all__ = ["Layout", "Numbers", "layout_of"]
+
+
+class Numbers(NamedTuple):
+    """One table: its shape, the powers of two it is divided by, and whose cells its last axis has.
+
+    `own` names the attribute of `Arranged` with a site's places along that axis, or is empty.
+    """
+
+    shape: tuple[int, ...] = (1,)
+    power: Any = 0
+    own: str = ""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Tables in their order."""
+
+    tables: dict[str, Numbers] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        sizes = {name: int(np.prod(numbers.shape)) for name, numbers in self.tables.items()}
+        return ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+
+    @property
+    def n_words(self) -> int:
+        return 2 * sum(int(np.prod(numbers.shape)) for numbers in self.tables.values())
+
+    @property
+    def form(self) -> bytes:
+        """What parties must agree on: names and shapes."""
+        text = repr([(name, numbers.shape) for name, numbers in self.tables.items()])
+        return sha256(text.encode()).digest()
+
+    def words_of(self, tables, arranged=None) -> np.ndarray:
+        """Words of a site's tables, over its own cells; of none where these are zeros."""
+        found = [np.zeros(0, np.uint64)]
+        for name, (shape, power, own) in self.tables.items():
+            whole = np.zeros(shape)
+            if tables is not None:
+                places = getattr(arranged, own) if own else slice(None)
+                given = np.asarray(tables[name], np.float64)
+                if own and given.ndim < len(shape):  # no entries here, which others have
+                    whole[0, places] = given
+                else:
+                    whole[..., places] = given
+            found.append(encode(np.ldexp(whole, -np.broadcast_to(power, shape))).ravel())
+        return np.concatenate(found)
+
+    def read(self, words) -> dict[str, np.ndarray]:
+        """Tables of the words of a sum."""
+        found, at = {}, 0
+        for name, (shape, power, _) in self.tables.items():
+            size = int(np.prod(shape))
+            numbers = decode(words[at : at + 2 * size].reshape(2, size)).reshape(shape)
+            found[name] = np.ldexp(numbers, np.broadcast_to(power, shape))
+            at += 2 * size
+        return found
+
+
+def layout_of(problem, request, public) -> Layout:
+    """Form of the sum of answers to a request."""
+    of_kind = {Weigh: _of_weigh, Evaluate: _of_evaluate, Slopes: _of_slopes}
+    return Layout(of_kind[type(request)](problem, request, public))
+
+
+def _of_weigh(problem, request, public):
+    y, plan = _power_of_outcome(problem, public), problem.plan
+    found = {"total": Numbers(), "rows": Numbers(), "events": Numbers(power=y)}
+    if plan.bins is None:
+        found |= dict.fromkeys(("largest", "error_weight"), Numbers(power=2 * y))
+        return found
+    found |= dict.fromkeys(("deaths", "death_weight"), Numbers((plan.n_cells,), 0, "own"))
+    if plan.lanes is not None:
+        entries = Numbers((int(plan.lanes.table_ptr[-1]),), 0, "own_entries")
+        found |= dict.fromkeys(("lost", "failed"), entries)
+    return found
+
+
+def _of_evaluate(problem, request, public):
+    y, plan = _power_of_outcome(problem, public), problem.plan
+    if plan.bins is None:
+        found = {"loglik": Numbers(power=2 * y)}
+        if problem.has_intercept:
+            found |= {"score": Numbers((NODES,), y), "curvature": Numbers((NODES,))}
+        return found
+    cells = (2, plan.n_cells) if public.has_entries else (plan.n_cells,)
+    found = {"loglik": Numbers(), "risk": Numbers(cells, 0, "own")}
+    if problem.likelihood.uses_ties:
+        found["tied"] = Numbers((plan.n_cells,), 0, "own")
+    if plan.lanes is not None:
+        found["carried"] = Numbers((int(plan.lanes.lane_ptr[-1]),), 0, "own_lanes")
+    return found
+
+
+def _of_slopes(problem, request, public):
+    want, p, plan = set(request.want), problem.n_columns, problem.plan
+    y, of_column = _power_of_outcome(problem, public), public.powers[problem.source]
+    joins = problem.has_intercept if plan.bins is None else plan.few
+    columns = np.arange(p) if request.columns is None else request.columns
+    of_some, q = of_column[columns], len(columns)
+    found = {} if plan.bins is not None else {"loglik": Numbers(power=2 * y)}
+    if "gradient" in want:
+        found["gradient"] = Numbers((p,), of_column + y)
+    if "size" in want:
+        found["size"] = Numbers((p,), of_column + y)
+    if "curvature" in want:
+        twice = 2 * of_column
+        found["curvature"] = Numbers((p,), twice) if joins else Numbers((p, 2), twice[:, None])
+    if want & {"curvature", "gram"}:
+        n_bins = plan.n_bins if joins else 1
+        found["total"] = Numbers((n_bins,))
+        if joins:
+            loads = of_column if "curvature" in want else of_some
+            found["loads"] = Numbers((len(loads), n_bins), loads[:, None])
+    pairs = of_some[:, None] + of_some
+    if "gram" in want:
+        found["gram"] = Numbers((q, q), pairs)
+    if "jumps" in want:
+        cells = Numbers((q, plan.n_cells), of_some[:, None], "own")
+        found["jumps"] = cells
+        if problem.likelihood.uses_ties:
+            found["tied_jumps"] = cells
+    return found
+
+
+def _power_of_outcome(problem, public):
+    return public.power if getattr(problem.likelihood, "is_quadratic", False) else 0

@@ -1,0 +1,72 @@
+"""What a site has told over its life: what may be told once, and how often what is counted.
+
+In a file, it survives the process, so that a site that is started again does not begin anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from hashlib import sha256
+from pathlib import Path
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """Facts that were settled, and counts of what was told.
+
+    Parameters
+    ----------
+    path : path-like, optional
+        File that keeps them.
+    """
+
+    def __init__(self, path=None):
+        self._path = None if path is None else Path(path)
+        self._settled: dict[str, str] = {}
+        self._counted: dict[str, dict[str, int]] = {}
+        if self._path is not None and self._path.exists():
+            try:
+                said = json.loads(self._path.read_text(encoding="utf-8"))
+                self._settled, self._counted = dict(said["settled"]), dict(said["counted"])
+            except (ValueError, TypeError, KeyError):
+                raise ValueError(
+                    f"`ledger` {str(self._path)!r} is none of a site, or damaged; take a copy of "
+                    "it, or have who is responsible for the rows decide to begin anew without it."
+                ) from None
+
+    def settle(self, name: str, value) -> bool:
+        """Whether a fact is what it was when it was first asked for, which may be now."""
+        code = _digest(value)
+        if name not in self._settled:
+            self._settled[name] = code
+            self._write()
+        return self._settled[name] == code
+
+    def count(self, name: str, key, times: int, most: int) -> bool:
+        """Count what is told of a key, if all keys together stay within a limit; whether they do."""
+        counted, code = self._counted.setdefault(name, {}), _digest(key)
+        before = counted.get(code, 0)
+        if times > before and sum(counted.values()) - before + times > most:
+            return False
+        if times > before:
+            counted[code] = times
+            self._write()
+        return True
+
+    def total(self, name: str) -> int:
+        """How much of something was told."""
+        return sum(self._counted.get(name, {}).values())
+
+    def _write(self):
+        if self._path is None:
+            return
+        said = json.dumps({"settled": self._settled, "counted": self._counted})
+        unfinished = self._path.with_name(self._path.name + ".unfinished")
+        unfinished.write_text(said, encoding="utf-8")
+        os.replace(unfinished, self._path)
+
+
+def _digest(value) -> str:
+    return sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]

@@ -1,0 +1,273 @@
+"""The rows of a site as its own run of a fit may know them, and what it says of them to sums.
+
+The rows are made safe first: times are those that were agreed, columns that few rows have are zero,
+and rows that count for nothing are gone.  Then a partition (`backends.sums.part`) answers, and what
+the rules do not release is refused, or taken out where only the rate of a fit depends on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from ..backends.sums.labels import renumbered
+from ..backends.sums.messages import Ask, Describe, Evaluate, Recipe, Slopes
+from ..backends.sums.part import Part
+from ..backends.sums.recipes import make_weight
+from .guard import Guard
+from .reading import Reader
+from .rules import NotReleasedError, OutsideError
+from .times import flags_of
+
+__all__ = ["Local"]
+
+MOST_GUARDS = 16  # that are kept, each some numbers a row
+RELEASED = {"gradient", "size", "curvature", "gram", "jumps"}  # of `Slopes.want`
+CELLS = {"hazard": "own", "held": "own", "back": "own_lanes", "censoring": "own_entries"}
+
+
+class Local:
+    """Rows of a site in one session.
+
+    Parameters
+    ----------
+    arguments : dict
+        Of ``fit``.
+    rules : Rules
+    ledger : Ledger
+    secret : bytes
+        Of what random weights depend on here.
+    name : str
+        Of the site.
+    programme : Programme
+    """
+
+    def __init__(self, arguments, rules, ledger, secret, name, programme):
+        self.rules, self._secret, self._name = rules, secret, name
+        self._programme = programme
+        self.reader = Reader(arguments, rules, ledger)
+        self._part = Part(lambda: arguments, lambda model, _: self.reader.read(model))
+        self._guards: dict[Recipe, Guard] = {}
+        self._weights: dict[Any, int] = {}
+        self._matrices: set[bytes] = set()
+        self.arranged: Any = None
+        self.withheld = ""  # why nothing was told of the last point
+
+    # -- opening ----------------------------------------------------------------------------------
+    def facts(self, model) -> tuple[Any, dict[str, np.ndarray]]:
+        """What is public of the rows: names of columns, orders of size, labels, and no sum."""
+        programme = self._programme
+        grid, least = programme.grid, programme.rows_per_time
+        rows = self.reader.begin(model, grid, least)
+        outcome, design = rows.outcome, rows.design
+        none, found = np.zeros(1, np.int64), {}
+        labels = getattr(outcome, "stratum_labels", None)
+        has_time = hasattr(outcome, "time")
+        if has_time and labels is not None and outcome.stratum is not None:
+            labels = labels[np.unique(outcome.stratum)]
+        found["labels"] = none if not has_time or labels is None else labels
+        described = rows.likelihood.pattern.in_part.describe(rows)
+        for name in ("censor_labels", "lane_stratum", "lane_group"):
+            found[name] = described.get(name, none)
+        found["classes"] = rows.told.get("classes", np.zeros(0))
+        found["powers"] = np.array(
+            [_order_of(design.stored_values(j)) for j in range(design.n_columns)], np.int64
+        )
+        value = getattr(outcome, "value", np.zeros(0)) if "classes" not in rows.told else []
+        found["power"] = np.array([_order_of(np.asarray(value, float))], np.int64)
+        start = getattr(outcome, "start", None)
+        found["has_entries"] = np.array([start is not None and bool(start.any())])
+        for name in ("has_strata", "has_subjects"):
+            found[name] = np.asarray(rows.told.get(name, [False]), bool)
+        found["has_groups"] = np.array(["groups" in rows.told])
+        names = None if design.names is None else tuple(map(str, design.names))
+        return names, found
+
+    def propose(self, model, labels, spans) -> np.ndarray:
+        """Which spans of the grid have no rows of a kind, or enough, in each stratum."""
+        least = max(self.rules.min_rows, self._programme.rows_per_time)
+        return flags_of(self.reader.propose(model), least, labels, spans)
+
+    def fix(self, times, end) -> None:
+        """Take the times that were agreed."""
+        self.reader.fix(times, end)
+
+    def describe(self, model, public, times) -> dict[str, np.ndarray]:
+        """Sums that describe the rows, over strata, classes and times of all sites."""
+        found = self._part.answer(Describe(model))
+        rows = self._part.rows_of(model)
+        outcome, told = rows.outcome, found.tables
+        entries, total, square, _, _ = found.columns.T
+        mean = np.divide(total, entries, out=np.zeros(len(total)), where=entries > 0)
+        tables: dict[str, Any] = {
+            "rows": [found.rows],
+            "left_out": [len(self.reader.left_out)],
+            "units": told["units"],
+            "events": told.get("events", np.zeros(2)),
+            "absent": self.reader.is_absent,
+            "entries": entries,
+            "sum": total,
+            "square": square + total * mean,
+        }
+        if "groups" in told:
+            tables["groups"] = told["groups"]
+        if "class_totals" in told:
+            tables["class_totals"] = np.zeros(len(public.classes))
+            places = np.searchsorted(public.classes, told["classes"])
+            tables["class_totals"][places] = told["class_totals"]
+        if len(times):
+            tables |= _count_times(outcome, public, times)
+        return tables
+
+    def arrange(self, message) -> None:
+        """Know the problem of all rows."""
+        self._guards.clear()
+        self.arranged = self._part.answer(message)
+        self._plan, self._model = message.digest, message.model
+        self._n_columns = len(self._part.rows_of(message.model).source)
+
+    # -- fits -------------------------------------------------------------------------------------
+    def ask(self, plan, requests) -> list[dict[str, np.ndarray] | None]:
+        """Tables of answers; None where a point is not one of which anything is told."""
+        return [self._ask_one(plan, request) for request in requests]
+
+    def _ask_one(self, plan, request):
+        recipe = self._salted(request.weight)
+        request = self._over_own_cells(replace(request, weight=recipe))
+        guard, pattern = self._guard(recipe), self._part.pattern_of(recipe)
+        if isinstance(request, Slopes):
+            self._check_slopes(request, guard)
+        try:
+            if isinstance(request, Evaluate | Slopes):
+                guard.check_point(pattern.predictor(request.coef))
+                center = getattr(request, "center", None)
+                center = request.intercept if center is None else np.nan_to_num(center)
+                guard.check_settled(pattern, request, center)
+        except OutsideError as refusal:
+            self.withheld = str(refusal)
+            return None
+        [answer] = self._part.answer(Ask(plan, (request,))).of
+        if isinstance(request, Slopes):
+            answer = guard.withhold(request, answer)
+        tables = _tables_of(answer)
+        is_mine = self._programme.matrix_of in ("", self._name)
+        if not is_mine and getattr(request, "want", ()) == ("gram",):
+            return {name: np.zeros_like(table) for name, table in tables.items()}
+        is_told = isinstance(request, Slopes) or "loglik" in tables or hasattr(answer, "total")
+        is_finite = all(np.isfinite(table).all() for table in tables.values())
+        return tables if is_told and is_finite else None
+
+    def _over_own_cells(self, request):
+        """The request with tables over the cells that this site owns."""
+        if not getattr(request, "tables", None):
+            return request
+        is_delayed = getattr(self._part.pattern_of(request.weight).plan, "enter_idx", None)
+        tables = {}
+        for name, table in request.tables.items():
+            own = getattr(self.arranged, CELLS[name])[...] if name in CELLS else slice(None)
+            tables[name] = np.ascontiguousarray(table[..., own])
+            if name == "hazard" and table.ndim == 2 and is_delayed is None:
+                tables[name] = tables[name].sum(axis=0)
+        return replace(request, tables=tables)
+
+    def _check_slopes(self, request, guard):
+        unknown = sorted(set(request.want).difference(RELEASED))
+        if unknown:  # such as products of scores of a cluster
+            raise NotReleasedError(f"{', '.join(unknown)} of rows are not released")
+        if "jumps" in request.want:
+            guard.check_jumps(request.columns)
+        elif "gram" in request.want and self._programme.matrix_of in ("", self._name):
+            self._count_matrix(request)
+
+    def _count_matrix(self, request):
+        coef = request.coef
+        point = f"{request.weight}".encode() + coef.columns.tobytes() + coef.values.tobytes()
+        if point not in self._matrices and len(self._matrices) >= self.rules.max_matrices:
+            raise NotReleasedError(
+                f"matrices are released at {self.rules.max_matrices:,} points (`max_matrices`); "
+                "take level='diagonal', or the matrix of a site that allows it"
+            )
+        self._matrices.add(point)
+
+    # -- weights ----------------------------------------------------------------------------------
+    def _salted(self, recipe):
+        """The recipe with a seed that nobody else knows: who is in a fold stays here."""
+        if recipe.kind not in self.rules.recipes:
+            raise NotReleasedError(f"weights of kind {recipe.kind!r} are not allowed (`recipes`)")
+        if recipe.kind == "given":
+            return Recipe()
+        is_fold = recipe.kind in ("train", "test")
+        if is_fold and not 2 <= recipe.of <= self.rules.min_rows:
+            raise NotReleasedError(
+                f"there are 2 to {self.rules.min_rows} folds (`min_rows`), not {recipe.of}"
+            )
+        self._count_weights(recipe, is_fold)
+        text = f"weights {self._programme.session} {recipe.seed} ".encode()
+        seed = int.from_bytes(sha256(text + self._secret).digest()[:8])
+        return replace(recipe, seed=seed)
+
+    def _count_weights(self, recipe, is_fold):
+        """Refuse more vectors of weights than a sum has rows: so many sums span its rows."""
+        deal, weights = (recipe.seed, recipe.of), dict(self._weights)
+        if is_fold:
+            weights[(*deal, recipe.number // recipe.of)] = recipe.of - 1
+        else:
+            weights[(*deal, recipe.kind, recipe.number)] = 1
+        if 1 + sum(weights.values()) > self.rules.min_rows:
+            raise NotReleasedError(
+                f"it gives sums under {self.rules.min_rows} independent vectors of weights in all "
+                "(`min_rows`; a fold is one), as more would tell rows apart"
+            )
+        self._weights = weights
+
+    def _guard(self, recipe):
+        if recipe not in self._guards:
+            while len(self._guards) >= MOST_GUARDS:
+                self._guards.pop(next(iter(self._guards)))
+            arranged = self._part.pattern_of(recipe).arranged
+            weight = make_weight(recipe, arranged.rows, 0)
+            self._guards[recipe] = Guard(self.rules, arranged, weight)
+        return self._guards[recipe]
+
+
+def _order_of(values) -> int:
+    """Power of two of the size that values typically have; of what nobody has, 0."""
+    values = values[values != 0.0]
+    return int(np.ceil(np.log2(np.abs(values).mean()))) if len(values) else 0
+
+
+def _tables_of(answer):
+    """Numbers of an answer by name, those of a table taking precedence."""
+    names = ("loglik",) if not hasattr(answer, "total") else ()
+    names = names or ("total", "rows", "events", "largest", "error_weight")
+    scalars = {name: np.array([getattr(answer, name)], np.float64) for name in names}
+    known = {name: number for name, number in scalars.items() if np.isfinite(number[0])}
+    return known | answer.tables
+
+
+def _count_times(outcome, public, times):
+    """Rows by stratum and time: those that die, and all; and by group of censoring."""
+    at = np.searchsorted(times, outcome.time)
+
+    def count(code, labels, of_all, chosen):
+        number = np.zeros(outcome.n_rows, np.int64)
+        if code is not None:
+            number = renumbered(code, labels, of_all)
+        found = np.zeros((len(of_all), len(times)))
+        np.add.at(found, (number[chosen], at[chosen]), 1.0)
+        return found
+
+    every = np.ones(outcome.n_rows, bool)
+    strata = outcome.stratum, outcome.stratum_labels, public.labels
+    groups = getattr(outcome, "censoring_group", None), getattr(outcome, "censoring_labels", None)
+    of_groups = (*groups, public.censor_labels) if groups[0] is not None else strata
+    if getattr(outcome, "status", None) is None:
+        of_groups = None, None, public.censor_labels
+    return {
+        "deaths": count(*strata, outcome.event),
+        "exits": count(*strata, every),
+        "leaving": count(*of_groups, every),
+    }

@@ -1,0 +1,177 @@
+"""A session at a site: its own run of the fit, which waits for sums and answers with its part.
+
+The fit runs in a thread.  Where it needs a sum, it covers its own part by masks that cancel among
+all sites, hands that out, and goes on when the sum of all comes back, whose tag says that nobody
+has changed it.  Masks and tags depend on all that was exchanged before: who was told another
+thing than the others has masks that do not cancel.
+"""
+
+from __future__ import annotations
+
+import warnings
+from hashlib import blake2b, sha256
+from queue import Queue
+from threading import Thread
+
+import numpy as np
+
+from ..estimators._partition import model_text
+from .engine import Public, SumEngine, handles_of
+from .forms import require
+from .keys import Circle
+from .local import Local
+from .programme import estimator_of, then_of
+from .rules import NotReleasedError
+from .wire import Covered, Done, Joined, Sealed, encode
+
+__all__ = ["SiteSession", "run", "transcript_of"]
+
+
+def run(engine, model, then) -> list:
+    """Fit a model over an engine of sums, and what follows; results of that."""
+    import sksurvgpu
+
+    engine.agree(model_text(model))
+    X, y = handles_of(engine)
+    with np.errstate(invalid="ignore"):  # of points that sites tell nothing about
+        model.fit(X, y)
+        return [getattr(sksurvgpu, name)(model, X, y, **options) for name, options in then]
+
+
+def transcript_of(programme, joined, sealed) -> bytes:
+    """What masks and tags depend on as sums begin."""
+    code = sha256(programme.digest)
+    for name in programme.sites:
+        code.update(encode(joined[name]) + encode(sealed[name]))
+    return code.digest()
+
+
+def later(transcript, form, words) -> bytes:
+    """Transcript after another sum."""
+    return sha256(transcript + form + np.ascontiguousarray(words, "<u8").tobytes()).digest()
+
+
+class Stopped(BaseException):
+    """Ends the thread of a session that nobody waits for any more."""
+
+
+class SiteSession:
+    """One programme at one site.
+
+    `site` is asked for its `identity`, `rules`, `name` and what it counts.
+    """
+
+    def __init__(self, programme, site, arguments, secret):
+        self.programme, self._site = programme, site
+        self._model, self._then = estimator_of(programme.estimator), then_of(programme.then)
+        self.local = Local(arguments, site.rules, site.ledger, secret, site.name, programme)
+        self._seed = blake2b(programme.digest, key=secret[:64], digest_size=32).digest()
+        self._outbox: Queue = Queue()
+        self._inbox: Queue = Queue()
+        self._thread: Thread | None = None
+        self._number = 0
+        self.model = None
+        self.asked = ""  # of the last sum, in words
+
+    # -- opening ----------------------------------------------------------------------------------
+    def join(self) -> Joined:
+        """Say what is public, with the key of this site."""
+        names, facts = self.local.facts(model_text(self._model))
+        public = self._site.identity.public if len(self.programme.sites) > 1 else b""
+        return Joined(public.hex(), names, facts)
+
+    def seal(self, joined) -> Sealed:
+        """Take the keys of all sites, and give each its share of what they have in common."""
+        self._check_named(joined)
+        self._site.check_peers({name: said.public for name, said in joined.items()})
+        self._joined, publics = joined, {}
+        for name, said in joined.items():
+            publics[name] = _bytes_of(said.public, "public key")
+        try:
+            self._public = Public.of(joined)
+            self._circle = Circle(
+                self._site.identity, self._site.name, publics, self.programme.digest
+            )
+        except ValueError as error:
+            raise NotReleasedError(str(error).removesuffix(".")) from None
+        shares = self._circle.shares(self._seed)
+        return Sealed({name: share.hex() for name, share in shares.items()})
+
+    def start(self, sealed):
+        """Begin the fit; the first part of this site."""
+        self._check_named(sealed)
+        require(self._thread is None, "begins a fit that has begun")
+        mine = self._site.name
+        shares = {
+            name: _bytes_of(said.shares.get(mine, ""), "share")
+            for name, said in sealed.items()
+            if name != mine
+        }
+        try:
+            self._circle.close(self._seed, shares)
+        except ValueError as error:
+            raise NotReleasedError(str(error).removesuffix(".")) from None
+        self._transcript = transcript_of(self.programme, self._joined, sealed)
+        self._thread = Thread(target=self._work, daemon=True)
+        self._thread.start()
+        return self._take()
+
+    def _check_named(self, said):
+        require(tuple(sorted(said)) == self.programme.sites, "is not of the sites of its programme")
+
+    # -- sums -------------------------------------------------------------------------------------
+    def add(self, number, words):
+        """Take the sum of all parts; the next part of this site, or the end."""
+        is_right = self._thread is not None and number == self._number
+        require(is_right, f"is number {number}, and {self._number} is waited for")
+        self._inbox.put(words)
+        return self._take()
+
+    def stop(self) -> None:
+        """End the thread."""
+        if self._thread is not None:
+            self._inbox.put(None)
+
+    def _take(self):
+        kind, value = self._outbox.get()
+        if kind == "failed":
+            raise value
+        return value
+
+    def _work(self):
+        engine = SumEngine(self._public, self.programme, self._exchange, self.local)
+        self._engine = engine
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the coordinator has them, too
+                self.results = run(engine, self._model, self._then)
+            self.model = self._model
+            coef = np.ascontiguousarray(self._model.coef_, "<f8")
+            self._outbox.put(("done", Done(sha256(coef.tobytes()).hexdigest())))
+        except Stopped:
+            return
+        except BaseException as error:
+            self._outbox.put(("failed", error))
+
+    def _exchange(self, form, make, n_words):
+        """Hand out this site's part; wait for the sum of all."""
+        self._number += 1
+        self.asked = self._engine.asked
+        self._site.count_exchange(self.programme, self._number)
+        code = sha256(self._transcript + form).digest()
+        words = self._circle.cover(make(), code)
+        self._outbox.put(("part", Covered(self._number, form.hex(), words)))
+        total = self._inbox.get()
+        if total is None:
+            raise Stopped
+        require(total.dtype == np.uint64 and total.shape == (n_words + 1,), "has another form")
+        found = self._circle.verify(total, code)
+        self._transcript = later(self._transcript, form, total)
+        return found
+
+
+def _bytes_of(text, what) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise NotReleasedError(f"a {what} of a site is none") from None
