@@ -97,7 +97,7 @@ def pack_flags(flags, n_sites: int) -> np.ndarray:
     shifts = _shifts(n_sites)
     rows = np.zeros((-(-len(flags) // len(shifts)), len(shifts)), np.uint64)
     rows.ravel()[: len(flags)] = flags
-    return np.sum(rows << shifts, axis=1, dtype=np.uint64)
+    return (rows << shifts).sum(axis=1, dtype=np.uint64)
 
 
 def unpack_flags(words: np.ndarray, n_flags: int, n_sites: int) -> np.ndarray:
