@@ -1,7 +1,7 @@
 """Fits over sites: a coordinator that adds up what nobody can read alone, and whoever carries it.
 
-It begins a programme and hands on what sites say to each other.  Then it asks for nothing any more:
-it adds the parts of a sum, gives the sum to all, and runs the fit of the programme on it as they do.
+It begins a programme and hands on what sites say to each other.  Then it asks for nothing any
+more: it adds the parts of a sum, gives the sum to all, and runs the fit on it as they do.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ import numpy as np
 from ..backends.sums.matrix import LEVELS
 from ..data.options import choice
 from ..estimators._base import PenalizedModel
-from .engine import Public, RefusedError, SumEngine
+from .engine import RefusedError, SumEngine
 from .forms import FormError, check_facts, check_words, require
 from .keys import total_of, without_tag
 from .programme import Programme, text_of, then_of
+from .public import Public
 from .session import run
 from .wire import (
     Add,
@@ -321,7 +322,7 @@ class Coordinator:
             self.results_ = run(engine, model, then_of(self._then))
         except ValueError as error:
             if engine.was_outside:
-                raise RefusedError(f"{engine.explain()} In the end: {error}") from error
+                raise RefusedError(engine.explain()) from error
             raise
         if engine.was_outside and not getattr(model, "converged_", True):
             raise RefusedError(engine.explain())

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..backends.sums.coordinator import PartitionsBackend
-from ..backends.sums.labels import number_labels
 from ..backends.sums.messages import (
     Answers,
     Arrange,
@@ -32,92 +31,13 @@ from ..partitions.handles import Rows
 from .grid import Times
 from .layout import Layout, Numbers, layout_of
 from .times import candidates, choose_times
-from .words import decode_counts, encode_counts, pack_flags, unpack_flags
+from .words import WordsError, decode_counts, encode_counts, pack_flags, unpack_flags
 
-__all__ = ["Public", "RefusedError", "SumEngine", "handles_of"]
+__all__ = ["RefusedError", "SumEngine", "handles_of"]
 
 
 class RefusedError(RuntimeError):
     """Raised where a site does not release what a fit needs; says which, and why."""
-
-
-class Public(NamedTuple):
-    """What all parties know of the columns and of what occurs at sites, from `Joined.facts`."""
-
-    n_sites: int
-    names: tuple[str, ...] | None
-    powers: np.ndarray  # of two, of the size of every column of X
-    power: int  # of the outcome
-    labels: np.ndarray  # of strata
-    censor_labels: np.ndarray
-    lanes: np.ndarray  # (n_lanes, 2): strata and groups of censoring that occur together
-    classes: np.ndarray
-    has_entries: bool
-    has_strata: bool
-    has_subjects: bool
-    has_groups: bool
-
-    @classmethod
-    def of(cls, joined) -> Public:
-        """From what sites have said when they joined, by name."""
-        tables = {name: said.facts for name, said in joined.items()}
-        _check_alike(joined)
-        every = list(tables.values())
-        described = [_Told(name, facts) for name, facts in tables.items()]
-        labels, numbers = number_labels(described, "labels")
-        censor_labels, groups = number_labels(described, "censor_labels")
-        lanes = [
-            np.column_stack([number[facts["lane_stratum"]], group[facts["lane_group"]]])
-            for number, group, facts in zip(numbers, groups, every, strict=True)
-        ]
-        return cls(
-            n_sites=len(every),
-            names=next(iter(joined.values())).names,
-            powers=np.max([facts["powers"] for facts in every], axis=0),
-            power=int(max(facts["power"][0] for facts in every)),
-            labels=labels,
-            censor_labels=censor_labels,
-            lanes=np.unique(np.concatenate(lanes), axis=0),
-            classes=np.unique(np.concatenate([facts["classes"] for facts in every])),
-            **{name: any(facts[name][0] for facts in every) for name in FLAGS},
-        )
-
-
-FLAGS = ("has_entries", "has_strata", "has_subjects", "has_groups")
-
-
-class _Told(NamedTuple):
-    name: str
-    tables: dict[str, np.ndarray]
-
-
-def _check_alike(joined):
-    """Refuse sites whose columns or strata are not alike, by name."""
-    (first, said), *others = joined.items()
-    for name, other in others:
-        n, n_first = len(other.facts["powers"]), len(said.facts["powers"])
-        if n != n_first:
-            raise ValueError(f"site {name!r} has {n:,} columns, and {first!r} has {n_first:,}.")
-        if other.names != said.names:
-            none = ("without a name",) * n
-            pairs = zip(other.names or none, said.names or none, strict=True)
-            j, (one, two) = next((j, p) for j, p in enumerate(pairs) if p[0] != p[1])
-            raise ValueError(
-                f"column {j} of site {name!r} is {one!r}, and that of {first!r} is {two!r}; give "
-                "all sites the same columns in the same order."
-            )
-        for label in ("labels", "classes"):
-            kinds = {kind.facts[label].dtype.kind == "U" for kind in (said, other)}
-            if len(kinds) > 1:
-                raise ValueError(
-                    f"strata or classes are named by text at one of the sites {first!r} and "
-                    f"{name!r}, and by numbers or not at all at the other; name them alike."
-                )
-        if other.facts["has_strata"][0] != said.facts["has_strata"][0]:
-            raise ValueError(
-                f"rows have strata at one of the sites {first!r} and {name!r}, and none at the "
-                "other; give the rows of all sites a stratum, or those of none."
-            )
 
 
 class SumEngine:
@@ -295,35 +215,47 @@ class SumEngine:
         layouts = [layout_of(self._problem, request, self.public) for request in requests]
         n_requests = len(requests)
 
-        def make():
-            own = self._local.ask(message.plan, requests)
-            flags = encode_counts(np.array([tables is None for tables in own], np.int64))
-            arranged = self._local.arranged
-            pairs = zip(layouts, own, strict=True)
-            return np.concatenate([flags, *(form.words_of(some, arranged) for form, some in pairs)])
-
         sizes = [layout.n_words for layout in layouts]
         form = b"".join(layout.form for layout in layouts)
         self.asked = "; ".join(
             f"{type(request).__name__}: {layout}"
             for request, layout in zip(requests, layouts, strict=True)
         )
-        words = self._exchange(form, make, n_requests + sum(sizes))
-        outside = decode_counts(words[:n_requests])
+        words = self._exchange(
+            form, lambda: self._part_of(message.plan, requests, layouts), n_requests + sum(sizes)
+        )
+        outside = self._count_outside(words[:n_requests])
+        parts = np.split(words[n_requests:], np.cumsum(sizes)[:-1])
+        return Answers(
+            tuple(
+                self._outside(request, layout) if is_out else self._read(request, layout, part)
+                for request, layout, part, is_out in zip(
+                    requests, layouts, parts, outside, strict=True
+                )
+            )
+        )
+
+    def _part_of(self, plan, requests, layouts):
+        """Words of this site: of each request whether it tells nothing, then its tables."""
+        own, words = self._local.ask(plan, requests), []
+        for k, (layout, tables) in enumerate(zip(layouts, own, strict=True)):
+            try:
+                words.append(layout.words_of(tables, self._local.arranged))
+            except WordsError:  # beyond all that sums are for
+                own[k] = None
+                words.append(layout.words_of(None))
+        flags = encode_counts(np.array([tables is None for tables in own], np.int64))
+        return np.concatenate([flags, *words])
+
+    def _count_outside(self, words):
+        """At how many sites each request is one that nothing is told of."""
+        outside = decode_counts(words)
         if not np.all((outside >= 0) & (outside <= self.public.n_sites)):
             raise RefusedError(
                 "what the sites have sent does not add up: their programs went apart; install "
                 "the same versions at the coordinator and all sites, and begin anew."
             )
-        parts = np.split(words[n_requests:], np.cumsum(sizes)[:-1])
-        return Answers(
-            tuple(
-                self._read(request, layout, part, n_outside)
-                for request, layout, part, n_outside in zip(
-                    requests, layouts, parts, outside, strict=True
-                )
-            )
-        )
+        return outside
 
     def _without_logs(self, message):
         """Answers where some are asked for in logarithms, which do not add up: nothing to these."""
@@ -345,10 +277,8 @@ class SumEngine:
             return replace(request, origin=None, shift=self._shift)
         return request
 
-    def _read(self, request, layout, words, n_outside):
+    def _read(self, request, layout, words):
         """An answer from the words of a sum."""
-        if n_outside:
-            return self._outside(request, layout)
         tables = layout.read(words)
         if isinstance(request, Weigh):
             of_rows = {f.name for f in fields(Weights)} & set(tables)

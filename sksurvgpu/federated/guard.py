@@ -1,7 +1,8 @@
 """Guard of a site's answers: how many rows are behind each number, and how much of it is of one.
 
 A guard knows the rows of one problem under one vector of weights.  It counts the rows of every cell
-of every table, refuses points at which one row is much of a cell, and withholds what is the sum of few rows where only the rate of a fit depends on it.
+of every table, refuses points at which one row is much of a cell, and withholds what is the sum of
+few rows where only the rate of a fit depends on it.
 """
 
 from __future__ import annotations

@@ -14,20 +14,46 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends.sums.messages import NODES, Evaluate, Slopes, Weigh
-from .words import decode, encode
+from .words import WordsError, decode, decode_counts, encode, encode_counts
 
 __all__ = ["Layout", "Numbers", "layout_of"]
+
+COARSE = 24  # bits after the point
+MOST_COARSE = 2.0**26
 
 
 class Numbers(NamedTuple):
     """One table: its shape, the powers of two it is divided by, and whose cells its last axis has.
 
     `own` names the attribute of `Arranged` with a site's places along that axis, or is empty.
+    Only the rate of a fit depends on numbers that are `coarse`: one word has each, two the others.
     """
 
     shape: tuple[int, ...] = (1,)
     power: Any = 0
     own: str = ""
+    coarse: bool = False
+
+    @property
+    def n_words(self) -> int:
+        return (2 - self.coarse) * int(np.prod(self.shape))
+
+    def words_of(self, numbers) -> np.ndarray:
+        """Words of numbers of this shape."""
+        numbers = np.ldexp(numbers, -np.broadcast_to(self.power, self.shape))
+        if not self.coarse:
+            return encode(numbers).ravel()
+        if not (abs(numbers) < MOST_COARSE).all():
+            raise WordsError("a number is larger than one word holds.")
+        return encode_counts(np.rint(np.ldexp(numbers, COARSE)).astype(np.int64))
+
+    def read(self, words) -> np.ndarray:
+        """Numbers of the words of a sum."""
+        if self.coarse:
+            numbers = np.ldexp(decode_counts(words).astype(np.float64), -COARSE)
+        else:
+            numbers = decode(words.reshape(2, -1))
+        return np.ldexp(numbers.reshape(self.shape), np.broadcast_to(self.power, self.shape))
 
 
 @dataclass(frozen=True)
@@ -42,7 +68,7 @@ class Layout:
 
     @property
     def n_words(self) -> int:
-        return 2 * sum(int(np.prod(numbers.shape)) for numbers in self.tables.values())
+        return sum(numbers.n_words for numbers in self.tables.values())
 
     @property
     def form(self) -> bytes:
@@ -53,27 +79,26 @@ class Layout:
     def words_of(self, tables, arranged=None) -> np.ndarray:
         """Words of a site's tables, over its own cells; of none where these are zeros."""
         found = [np.zeros(0, np.uint64)]
-        for name, (shape, power, own) in self.tables.items():
-            whole = np.zeros(shape)
+        for name, numbers in self.tables.items():
+            whole = np.zeros(numbers.shape)
             if tables is not None:
-                places = getattr(arranged, own) if own else slice(None)
+                places = getattr(arranged, numbers.own) if numbers.own else slice(None)
                 given = np.asarray(tables[name], np.float64)
-                if own and given.ndim < len(shape):  # no entries here, which others have
+                if numbers.own and given.ndim < whole.ndim:  # no entries here, which others have
                     whole[0, places] = given
                 else:
                     whole[..., places] = given
-            found.append(encode(np.ldexp(whole, -np.broadcast_to(power, shape))).ravel())
+            found.append(numbers.words_of(whole))
         return np.concatenate(found)
 
     def read(self, words) -> dict[str, np.ndarray]:
         """Tables of the words of a sum."""
-        found, at = {}, 0
-        for name, (shape, power, _) in self.tables.items():
-            size = int(np.prod(shape))
-            numbers = decode(words[at : at + 2 * size].reshape(2, size)).reshape(shape)
-            found[name] = np.ldexp(numbers, np.broadcast_to(power, shape))
-            at += 2 * size
-        return found
+        sizes = [numbers.n_words for numbers in self.tables.values()]
+        parts = np.split(words, np.cumsum(sizes)[:-1])
+        return {
+            name: numbers.read(part)
+            for (name, numbers), part in zip(self.tables.items(), parts, strict=True)
+        }
 
 
 def layout_of(problem, request, public) -> Layout:
@@ -121,19 +146,20 @@ def _of_slopes(problem, request, public):
     if "gradient" in want:
         found["gradient"] = Numbers((p,), of_column + y)
     if "size" in want:
-        found["size"] = Numbers((p,), of_column + y)
+        found["size"] = Numbers((p,), of_column + y, coarse=True)
     if "curvature" in want:
-        twice = 2 * of_column
-        found["curvature"] = Numbers((p,), twice) if joins else Numbers((p, 2), twice[:, None])
+        shape, twice = ((p,), 2 * of_column) if joins else ((p, 2), 2 * of_column[:, None])
+        found["curvature"] = Numbers(shape, twice, coarse=True)
     if want & {"curvature", "gram"}:
         n_bins = plan.n_bins if joins else 1
-        found["total"] = Numbers((n_bins,))
+        found["total"] = Numbers((n_bins,), coarse=True)
         if joins:
             loads = of_column if "curvature" in want else of_some
-            found["loads"] = Numbers((len(loads), n_bins), loads[:, None])
-    pairs = of_some[:, None] + of_some
+            found["loads"] = Numbers((len(loads), n_bins), loads[:, None], coarse=True)
     if "gram" in want:
-        found["gram"] = Numbers((q, q), pairs)
+        is_coarse = "jumps" not in want  # of which an information is made
+        pairs = of_some[:, None] + of_some
+        found["gram"] = Numbers((q, q), pairs, coarse=is_coarse)
     if "jumps" in want:
         cells = Numbers((q, plan.n_cells), of_some[:, None], "own")
         found["jumps"] = cells

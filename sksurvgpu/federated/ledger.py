@@ -45,7 +45,7 @@ class Ledger:
         return self._settled[name] == code
 
     def count(self, name: str, key, times: int, most: int) -> bool:
-        """Count what is told of a key, if all keys together stay within a limit; whether they do."""
+        """Count what is told of a key; False, and nothing counted, beyond a limit for all keys."""
         counted, code = self._counted.setdefault(name, {}), _digest(key)
         before = counted.get(code, 0)
         if times > before and sum(counted.values()) - before + times > most:

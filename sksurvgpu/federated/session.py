@@ -16,11 +16,12 @@ from threading import Thread
 import numpy as np
 
 from ..estimators._partition import model_text
-from .engine import Public, SumEngine, handles_of
+from .engine import SumEngine, handles_of
 from .forms import require
 from .keys import Circle
 from .local import Local
 from .programme import estimator_of, then_of
+from .public import Public
 from .rules import NotReleasedError
 from .wire import Covered, Done, Joined, Sealed, encode
 
@@ -65,7 +66,9 @@ class SiteSession:
         self.programme, self._site = programme, site
         self._model, self._then = estimator_of(programme.estimator), then_of(programme.then)
         self.local = Local(arguments, site.rules, site.ledger, secret, site.name, programme)
-        self._seed = blake2b(programme.digest, key=secret[:64], digest_size=32).digest()
+        # Another one wherever rows, rules or anything else may let the parts be others: a mask
+        # covers once. The same one for a site that is started again in the middle.
+        self._share = blake2b(programme.digest + site.state, key=secret[:64]).digest()[:32]
         self._outbox: Queue = Queue()
         self._inbox: Queue = Queue()
         self._thread: Thread | None = None
@@ -83,18 +86,16 @@ class SiteSession:
     def seal(self, joined) -> Sealed:
         """Take the keys of all sites, and give each its share of what they have in common."""
         self._check_named(joined)
-        self._site.check_peers({name: said.public for name, said in joined.items()})
-        self._joined, publics = joined, {}
-        for name, said in joined.items():
-            publics[name] = _bytes_of(said.public, "public key")
+        publics = {name: _bytes_of(said.public, "public key") for name, said in joined.items()}
+        self._site.check_peers(publics)
+        self._joined = joined
         try:
             self._public = Public.of(joined)
-            self._circle = Circle(
-                self._site.identity, self._site.name, publics, self.programme.digest
-            )
+            identity = self._site.identity if len(publics) > 1 else None
+            self._circle = Circle(identity, self._site.name, publics, self.programme.digest)
         except ValueError as error:
             raise NotReleasedError(str(error).removesuffix(".")) from None
-        shares = self._circle.shares(self._seed)
+        shares = self._circle.shares(self._share)
         return Sealed({name: share.hex() for name, share in shares.items()})
 
     def start(self, sealed):
@@ -108,7 +109,7 @@ class SiteSession:
             if name != mine
         }
         try:
-            self._circle.close(self._seed, shares)
+            self._circle.close(self._share, shares)
         except ValueError as error:
             raise NotReleasedError(str(error).removesuffix(".")) from None
         self._transcript = transcript_of(self.programme, self._joined, sealed)

@@ -122,6 +122,11 @@ class Site:
         return self._key
 
     @property
+    def state(self) -> bytes:
+        """All that parts of sums follow from beside the programme, as a digest."""
+        return sha256(f"{self._rows} {self.rules} {__version__}".encode()).digest()
+
+    @property
     def n_exchanges_(self) -> int:
         return self.ledger.total("exchanges")
 
@@ -237,7 +242,7 @@ class Site:
         for name, public in publics.items():
             if self.peers is None or name == self.name:
                 continue
-            found = fingerprint_of(bytes.fromhex(public))
+            found = fingerprint_of(public)
             if self.peers.get(name) != found:
                 raise NotReleasedError(
                     f"the key of {name!r} has the fingerprint {found}, and this site knows "
