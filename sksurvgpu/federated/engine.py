@@ -29,7 +29,7 @@ from ..backends.sums.messages import (
 )
 from ..partitions.handles import Rows
 from .grid import Times
-from .layout import Layout, Numbers, layout_of
+from .layout import Layout, Numbers, counts, layout_of
 from .times import candidates, choose_times
 from .words import WordsError, decode_counts, encode_counts, pack_flags, unpack_flags
 
@@ -154,16 +154,16 @@ class SumEngine:
         public, n = self.public, Numbers()
         columns, powers = (len(public.powers),), public.powers
         tables = {"rows": n, "left_out": n, "units": n, "events": Numbers((2,))}
-        tables |= {"absent": Numbers(columns), "entries": Numbers(columns)}
+        tables |= {"absent": counts(columns), "entries": counts(columns)}
         tables |= {"sum": Numbers(columns, powers), "square": Numbers(columns, 2 * powers)}
         if public.has_groups:
-            tables["groups"] = Numbers((2, 4))
+            tables["groups"] = counts((2, 4))
         if len(public.classes):
             tables["class_totals"] = Numbers((len(public.classes),))
         if len(times):
-            of_time = Numbers((len(public.labels), len(times)))
+            of_time = counts((len(public.labels), len(times)))
             tables |= {"deaths": of_time, "exits": of_time}
-            tables["leaving"] = Numbers((len(public.censor_labels), len(times)))
+            tables["leaving"] = counts((len(public.censor_labels), len(times)))
         return Layout(tables)
 
     def _tables_of(self, found, times):

@@ -16,7 +16,7 @@ import numpy as np
 from ..backends.sums.messages import NODES, Evaluate, Slopes, Weigh
 from .words import WordsError, decode, decode_counts, encode, encode_counts
 
-__all__ = ["Layout", "Numbers", "layout_of"]
+__all__ = ["Layout", "Numbers", "counts", "layout_of"]
 
 COARSE = 24  # bits after the point
 MOST_COARSE = 2.0**26
@@ -54,6 +54,11 @@ class Numbers(NamedTuple):
         else:
             numbers = decode(words.reshape(2, -1))
         return np.ldexp(numbers.reshape(self.shape), np.broadcast_to(self.power, self.shape))
+
+
+def counts(shape) -> Numbers:
+    """Whole numbers, of which a word holds each."""
+    return Numbers(shape, COARSE, coarse=True)
 
 
 @dataclass(frozen=True)
