@@ -3,33 +3,34 @@
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sksurvgpu.backends.sums import messages as m
 from sksurvgpu.federated import wire
+from sksurvgpu.federated.programme import Programme
 
-COEF = m.Coef(np.array([1, 4]), np.array([-0.5, np.pi]))
-TABLES = {"risk": np.array([[1.0, np.nan], [np.inf, -0.0]]), "empty": np.empty((0, 3))}
+NUMBERS = np.array([[1.0, np.nan], [np.inf, -0.0]])
+PROGRAMME = Programme(
+    "5e55", ("A", "B", "é"), '{"class": "CoxLassoCCD", "parameters": {}}', "[]",
+    np.array([1.0, 2.5]), 30, "sample", "B",
+)  # fmt: skip
+JOINED = wire.Joined("ab12", ("x", "y"), {"powers": np.array([-3, 2]), "labels": np.array(["a"])})
+WORDS = np.array([0, 2**61 - 2], np.uint64)
 VALUES = [
-    m.Describe('{"model": "é"}'),
-    m.Describe("{}"),
-    m.Arrange("{}", {"labels": np.array(["a", "bc"]), "event_ptr": np.array([0, 2])}, "d1"),
-    m.Ask(
-        "d1",
-        (
-            m.Weigh(m.Recipe("test", 2**64 + 3, 1, 5)),
-            m.Evaluate(m.Recipe(), COEF, COEF, 0.25, True, 0.0, TABLES),
-            m.Slopes(m.Recipe(), COEF, TABLES, 1e-300, want=("gradient", "size")),
-        ),
-    ),
-    m.Description(3, ("x", "y"), np.ones((2, 5)), TABLES, 2**32 - 1),
-    m.Arranged(np.arange(3), None, np.arange(2)),
-    m.Unarranged(),
-    m.Answers((m.Weights(1.0, 2, 3.0, np.nan, 4.0, {}), m.Evaluated(-np.inf), m.Sums(0.1, TABLES))),
+    wire.Begin(PROGRAMME),
+    JOINED,
+    wire.Joined("", None, {"numbers": NUMBERS, "empty": np.empty((0, 3)), "is": np.array([True])}),
+    wire.Seal({"A": JOINED, "é": replace(JOINED, names=None)}),
+    wire.Sealed({"B": "00ff", "é": ""}),
+    wire.Start({"A": wire.Sealed({}), "B": wire.Sealed({"A": "1"})}),
+    wire.Add(3, WORDS),
+    wire.Covered(2**61, "f0", WORDS[:0]),
+    wire.Done("d1"),
+    wire.Lost(),
     wire.Refused("because"),
 ]
 
@@ -96,7 +97,7 @@ def of(value, protocol=wire.PROTOCOL):
     return {"protocol": protocol, "value": {"type": "Stamped", "fields": stamped}}
 
 
-ARRAY, COLUMNS = {"array": 0}, {"columns": {"array": 0}, "values": {"array": 1}}
+ARRAY = {"array": 0}
 HOSTILE = {
     "no archive": b"not at all",
     "nothing": b"",
@@ -108,15 +109,22 @@ HOSTILE = {
     "no stamp": pack({"protocol": wire.PROTOCOL, "value": None}),
     "no protocol": pack({"value": None}),
     "type": pack(of({"type": "Recipes", "fields": {}})),
-    "type of another kind": pack(of({"type": ["Recipe"], "fields": {}})),
+    "type of another kind": pack(of({"type": ["Lost"], "fields": {}})),
     "code": pack(of({"type": "os.system", "fields": {"command": "true"}})),
-    "field": pack(of({"type": "Coef", "fields": {"columns": 1, "values": 2, "more": 3}})),
-    "field of another kind": pack(of({"type": "Coef", "fields": {"columns": 1, "values": 2}})),
+    "message of before": pack(of({"type": "Describe", "fields": {"model": "{}"}})),
+    "field": pack(of({"type": "Done", "fields": {"digest": "1", "more": 3}})),
+    "no field": pack(of({"type": "Done", "fields": {}})),
+    "number for an array": pack(of({"type": "Add", "fields": {"number": 1, "words": 2}})),
     "number for text": pack(of({"type": "Refused", "fields": {"reason": 1}})),
-    "no part": pack(of({"array": 0, "type": "Coef"})),
+    "text for a number": pack(of({"type": "Add", "fields": {"number": "1", "words": ARRAY}}),
+                              **{"0": npy(np.ones(1))}),
+    "text for a list": pack(of({"type": "Begin", "fields": {"programme": {"type": "Programme",
+        "fields": vars(PROGRAMME) | {"sites": "ABC", "grid": ARRAY}}}}), **{"0": npy(np.ones(1))}),
+    "answer for what all have said": pack(of({"type": "Seal", "fields": {"joined": {"dict": {
+        "A": {"type": "Lost", "fields": {}}}}}})),
+    "no part": pack(of({"array": 0, "type": "Add"})),
     "missing array": pack(of(ARRAY)),
-    "one array twice": pack(of({"type": "Coef", "fields": dict.fromkeys(COLUMNS, ARRAY)}),
-                            **{"0": npy(np.ones(1))}),
+    "one array twice": pack(of([ARRAY, ARRAY]), **{"0": npy(np.ones(1))}),
     "array of nothing": pack(of(None), **{"0": npy(np.ones(1))}),
     "objects": pack(of(ARRAY), **{"0": npy(np.array([{}, print]), allow_pickle=True)}),
     "records": pack(of(ARRAY), **{"0": npy(np.zeros(2, [("a", "f8")]))}),
@@ -128,7 +136,7 @@ HOSTILE = {
     "too long": pack(of(ARRAY), **{"0": npy(np.ones(2)) + b"x"}),
     "bomb": pack(of(ARRAY), zipfile.ZIP_DEFLATED, **{"0": npy(np.zeros(1 << 20))}),
     "large number": pack(of(1 << 200)),
-    "endless number": pack(b'{"protocol": 2, "value": ' + b"9" * 10_000 + b"}"),
+    "endless number": pack(b'{"protocol": 3, "value": ' + b"9" * 10_000 + b"}"),
 }  # fmt: skip
 
 
@@ -163,10 +171,10 @@ def test_damaged_bytes_are_a_value_error_or_data(data):
 
 def test_what_does_not_travel_is_named():
     with pytest.raises(ValueError, match="An array of object does not travel"):
-        wire.encode(m.Arrange("{}", {"labels": np.array([1, "a"], object)}, ""))
+        wire.encode(replace(JOINED, facts={"labels": np.array([1, "a"], object)}))
     with pytest.raises(ValueError, match="set does not travel"):
-        wire.encode(m.Arrange("{}", {"labels": {1}}, ""))
-    with pytest.raises(ValueError, match="Refused came where Ask or Weigh was expected"):
-        wire.decode(wire.encode(wire.Refused("")), (m.Ask, m.Weigh))
+        wire.encode(replace(JOINED, facts={"labels": {1}}))
+    with pytest.raises(ValueError, match="Refused came where Begin or Add was expected"):
+        wire.decode(wire.encode(wire.Refused("")), (wire.Begin, wire.Add))
     with pytest.raises(TypeError, match="is bytes, got str"):
         wire.decode("PK")
