@@ -21,7 +21,7 @@ from ..penalties.spec import PenaltySpec
 __all__ = ["FUNCTIONS", "Programme", "estimator_of", "text_of", "then_of"]
 
 FUNCTIONS = ("bootstrap", "profile_likelihood", "wald")  # that may follow a fit
-OF_THE_SITE = {"n_jobs": 1, "verbose": 0}  # parameters that each party has its own of
+OF_THE_SITE = {"n_jobs": 1, "verbose": 0, "folder": None}  # what each party has its own of
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,8 @@ def _unpack(packed):
     kind = _class_named(packed["class"])
     if kind is None:
         raise ValueError(f"{packed['class']!r} is no estimator and no penalty of this package")
-    return kind(**{key: _unpack(value) for key, value in packed["parameters"].items()})
+    given = {k: _unpack(value) for k, value in packed["parameters"].items() if k not in OF_THE_SITE}
+    return kind(**given)
 
 
 def then_of(text: str) -> list[tuple[str, dict]]:
@@ -168,4 +169,6 @@ def then_of(text: str) -> list[tuple[str, dict]]:
     unknown = sorted({name for name, _ in found}.difference(FUNCTIONS))
     if unknown:
         raise ValueError(f"{unknown} do not follow a fit over sites; {FUNCTIONS} do")
+    if any("folder" in options for _, options in found):
+        raise ValueError("`folder` is written to by who asks for it, and not at sites; leave it out")
     return found

@@ -72,7 +72,7 @@ class SiteSession:
         self._outbox: Queue = Queue()
         self._inbox: Queue = Queue()
         self._thread: Thread | None = None
-        self._number = 0
+        self._number, self._waits = 0, False
         self.model = None
         self.asked = ""  # of the last sum, in words
 
@@ -123,8 +123,8 @@ class SiteSession:
     # -- sums -------------------------------------------------------------------------------------
     def add(self, number, words):
         """Take the sum of all parts; the next part of this site, or the end."""
-        is_right = self._thread is not None and number == self._number
-        require(is_right, f"is number {number}, and {self._number} is waited for")
+        require(self._waits, "is a sum, and the fit waits for none: it has ended, or not begun")
+        require(number == self._number, f"is number {number}, and {self._number} is waited for")
         self._inbox.put(words)
         return self._take()
 
@@ -135,6 +135,7 @@ class SiteSession:
 
     def _take(self):
         kind, value = self._outbox.get()
+        self._waits = kind == "part"
         if kind == "failed":
             raise value
         return value
