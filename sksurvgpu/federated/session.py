@@ -17,7 +17,7 @@ import numpy as np
 
 from ..estimators._partition import model_text
 from .engine import SumEngine, handles_of
-from .forms import require
+from .forms import check_facts, require
 from .keys import Circle
 from .local import Local
 from .programme import estimator_of, then_of
@@ -72,6 +72,7 @@ class SiteSession:
         self._outbox: Queue = Queue()
         self._inbox: Queue = Queue()
         self._thread: Thread | None = None
+        self._circle: Circle | None = None
         self._number, self._waits = 0, False
         self.model = None
         self.asked = ""  # of the last sum, in words
@@ -81,15 +82,21 @@ class SiteSession:
         """Say what is public, with the key of this site."""
         names, facts = self.local.facts(model_text(self._model))
         public = self._site.identity.public if len(self.programme.sites) > 1 else b""
-        return Joined(public.hex(), names, facts)
+        self._said = Joined(public.hex(), names, facts)
+        return self._said
 
     def seal(self, joined) -> Sealed:
         """Take the keys of all sites, and give each its share of what they have in common."""
         self._check_named(joined)
+        require(self._thread is None, "is of the keys of a fit that has begun")
+        for said in joined.values():
+            check_facts(said.facts)
+        is_mine = encode(joined[self._site.name]) == encode(self._said)
+        require(is_mine, "has something else of this site than what it has said")
         publics = {name: _bytes_of(said.public, "public key") for name, said in joined.items()}
-        self._site.check_peers(publics)
         self._joined = joined
         try:
+            self._site.check_peers(publics)
             self._public = Public.of(joined)
             identity = self._site.identity if len(publics) > 1 else None
             self._circle = Circle(identity, self._site.name, publics, self.programme.digest)
@@ -101,6 +108,7 @@ class SiteSession:
     def start(self, sealed):
         """Begin the fit; the first part of this site."""
         self._check_named(sealed)
+        require(self._circle is not None, "begins a fit before the site has the keys of all")
         require(self._thread is None, "begins a fit that has begun")
         mine = self._site.name
         shares = {
