@@ -59,7 +59,7 @@ class Stopped(BaseException):
 class SiteSession:
     """One programme at one site.
 
-    `site` is asked for its `identity`, `rules`, `name` and what it counts.
+    `site` is asked for its `identity`, `rules`, `name`, digest of `rows` and what it counts.
     """
 
     def __init__(self, programme, site, arguments, secret):

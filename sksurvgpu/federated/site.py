@@ -109,7 +109,7 @@ class Site:
         self._secret = os.urandom(16) if secret is None else secret
         self._key, self.peers = key, peers
         self.ledger = Ledger(ledger)
-        self._rows = digest_rows(self._arguments, self.rules, self._secret)
+        self.rows = digest_rows(self._arguments, self.rules, self._secret)
         self._session: SiteSession | None = None
         self._last = b"", b""  # message and its answer
         self.model_: Any = None
@@ -154,7 +154,7 @@ class Site:
             if message and message == self._last[0]:  # whose answer was lost on its way
                 return self._last[1]
             operation, decision = "unread", "answered"
-            stamp = {"about": sha256(message).hexdigest(), "rows": self._rows}
+            stamp = {"about": sha256(message).hexdigest(), "rows": self.rows}
             try:
                 question = self._read(message)
                 stamp["site"] = self.name = self.name or question.site
