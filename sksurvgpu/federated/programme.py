@@ -170,5 +170,7 @@ def then_of(text: str) -> list[tuple[str, dict]]:
     if unknown:
         raise ValueError(f"{unknown} do not follow a fit over sites; {FUNCTIONS} do")
     if any("folder" in options for _, options in found):
-        raise ValueError("`folder` is written to by who asks for it, and not at sites; leave it out")
+        raise ValueError(
+            "`folder` is written to by who asks for it, and not at sites; leave it out"
+        )
     return found

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from .._versioned import __version__
+from ..backends.sums.matrix import LEVELS
 from ..data.design.columns import build_design
+from ..data.options import choice
 from .asked import check_model
 from .forms import FormError
 from .keys import Identity, TagError, fingerprint_of
@@ -200,9 +202,10 @@ class Site:
 
     def _begin(self, programme, approve):
         """Take part in a programme, in place of the one before."""
-        self._check_programme(programme)
+        model = self._check_programme(programme)
         if approve is not None and not approve(programme):
             raise NotReleasedError("the programme was not approved at the site")
+        self._settle(programme.sites, model)
         if self._session is not None:
             self._session.stop()
         self._session = SiteSession(programme, self, self._arguments, self._secret)
@@ -222,17 +225,22 @@ class Site:
         try:
             model = estimator_of(programme.estimator)
             then_of(programme.then)
+            choice(programme.level, "level", LEVELS)
         except ValueError as error:
-            raise NotReleasedError(f"{error}; install the same version everywhere") from None
-        text = check_model(model, self._arguments["X"], rules)
+            reason = str(error).removesuffix(".")
+            raise NotReleasedError(f"{reason}; install the same version everywhere") from None
+        return check_model(model, self._arguments["X"], rules)
+
+    def _settle(self, sites, model):
+        """Keep what was agreed to, of which there is not much in a site's life."""
         if not self.ledger.settle("sites", sites):
             raise NotReleasedError(
                 "it has taken part in fits of other sites, and what differs between these are the "
                 "rows of the ones that come or go; ask it to start anew"
             )
-        if not self.ledger.count("models", text, 1, rules.max_models):
+        if not self.ledger.count("models", model, 1, self.rules.max_models):
             raise NotReleasedError(
-                f"it has been read for {rules.max_models} models (`max_models`), as "
+                f"it has been read for {self.rules.max_models} models (`max_models`), as "
                 "differences between models tell rows apart"
             )
 
