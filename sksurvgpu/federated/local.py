@@ -66,6 +66,8 @@ class Local:
         none, found = np.zeros(1, np.int64), {}
         labels = getattr(outcome, "stratum_labels", None)
         has_time = hasattr(outcome, "time")
+        if len(grid) and not has_time:
+            raise NotReleasedError("its outcome has no times; leave out `grid` of the coordinator")
         if has_time and labels is not None and outcome.stratum is not None:
             labels = labels[np.unique(outcome.stratum)]
         found["labels"] = none if not has_time or labels is None else labels
