@@ -126,7 +126,7 @@ class Site:
     @property
     def state(self) -> bytes:
         """All that parts of sums follow from beside the programme, as a digest."""
-        return sha256(f"{self._rows} {self.rules} {__version__}".encode()).digest()
+        return sha256(f"{self.rows} {self.rules} {__version__}".encode()).digest()
 
     @property
     def n_exchanges_(self) -> int:
