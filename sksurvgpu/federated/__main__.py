@@ -13,17 +13,22 @@ import numpy as np
 
 from .coordinator import Coordinator
 from .files import Mailbox, only_one, serve
+from .keys import Identity
 from .rules import Rules
 from .site import Site
+
+EVERY = 10  # sums, of which a site says how many there were
 
 
 def main(arguments=None, wait=None) -> int:
     """Run the command line; `wait` is called between looks into the folder."""
     given = vars(_parser().parse_args(arguments))
-    run, folder = given.pop("run"), given.pop("folder")
-    waiting = {"timeout": given.pop("timeout")} | ({} if wait is None else {"wait": wait})
+    run = given.pop("run")
+    if "folder" in given:
+        waiting = {"timeout": given.pop("timeout")} | ({} if wait is None else {"wait": wait})
+        given |= {"folder": Path(given["folder"]).resolve(), "waiting": waiting}
     try:
-        run(folder, waiting, **given)
+        run(**given)
     except (ValueError, TypeError, TimeoutError, RuntimeError, ImportError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
@@ -43,7 +48,16 @@ def _parser():
     site.add_argument("--rules", type=json.loads, default={}, help='JSON, as {"min_rows": 20}')
     site.add_argument("--log", help="file to which a line is added for every message")
     site.add_argument("--secret", help="file of the site's secret; made where there is none")
-    site.add_argument("--approve", action="store_true", help="ask before an answer leaves")
+    site.add_argument("--key", help="file of the site's key; made where there is none")
+    site.add_argument(
+        "--peers", type=json.loads, metavar="JSON",
+        help='fingerprints of the other sites\' keys, as {"Kyoto": "0123-..."}',
+    )  # fmt: skip
+    site.add_argument("--ledger", help="file of what was told, by which limits survive a restart")
+    site.add_argument("--approve", action="store_true", help="ask before taking part in a fit")
+    key = commands.add_parser("key", help="fingerprint of the key of FILE, made if there is none")
+    key.set_defaults(run=run_key)
+    key.add_argument("file")
     fit = commands.add_parser("coordinator", help="fit over the sites NAME ... of FOLDER")
     fit.set_defaults(run=run_coordinator)
     fit.add_argument("--sites", nargs="+", required=True)
@@ -54,6 +68,10 @@ def _parser():
         help="times that the fit may tell apart",
     )  # fmt: skip
     fit.add_argument("--rows-per-time", type=int, default=30)
+    fit.add_argument(
+        "--then", type=json.loads, default=[], metavar="JSON",
+        help='what follows the fit, as [["wald", {}]]; its table is written, too',
+    )  # fmt: skip
     fit.add_argument("--level", default="diagonal")
     fit.add_argument("--matrix-of")
     fit.add_argument("--out", required=True, help="CSV file of the coefficients")
@@ -63,14 +81,31 @@ def _parser():
     return parser
 
 
-def run_site(folder, waiting, *, name, rows, rules, log, secret, approve):
+def run_site(folder, waiting, *, name, rows, rules, approve, secret, **options):
     """Answer messages until none comes any more."""
     module, _, function = rows.partition(":")
     arguments = getattr(import_module(module), function)()
-    options = {"rules": Rules(**rules), "log": log, "secret": _secret_of(secret)}
+    options |= {"rules": Rules(**rules), "secret": _secret_of(secret)}
     site = Site(**arguments, name=name, **options)
-    asks = _ask_user if approve else None
-    serve(Mailbox(folder, name, **waiting), lambda message: site.answer(message, asks))
+    print(f"Site {name!r} waits in {folder}; its key is {site.identity.fingerprint}", flush=True)
+    accept = _ask_user if approve else _show
+    serve(Mailbox(folder, name, **waiting), lambda message: _answer(site, message, accept))
+
+
+def _answer(site, message, accept):
+    """Answer a message, and say how far the fit is."""
+    before, had = site.n_exchanges_, site.model_
+    answer = site.answer(message, accept)
+    if site.model_ is not had:
+        print(f"The fit is done, after {site.n_exchanges_} sums.", flush=True)
+    elif site.n_exchanges_ > before and site.n_exchanges_ % EVERY == 0:
+        print(f"{site.n_exchanges_} sums", flush=True)
+    return answer
+
+
+def run_key(file):
+    """Print the fingerprint of a key."""
+    print(Identity.load(file).fingerprint)
 
 
 def _secret_of(path):
@@ -82,8 +117,13 @@ def _secret_of(path):
     return Path(path).read_bytes()
 
 
-def _ask_user(answer):
-    print(f"{answer}\nRelease this answer? [y/N] ", end="", flush=True)
+def _show(programme):
+    print(programme, flush=True)
+    return True
+
+
+def _ask_user(programme):
+    print(f"{programme}\nTake part? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -98,11 +138,15 @@ def run_coordinator(folder, waiting, *, sites, estimator, parameters, grid, out,
         coordinator = Coordinator(model, send, **options)
         fitted = coordinator.fit()
     fitted.summary().to_csv(out)
+    written = [Path(out).resolve()]
+    for (function, _), result in zip(options["then"], coordinator.results_, strict=True):
+        written.append(written[0].with_name(f"{written[0].stem}-{function}.csv"))
+        result.summary().to_csv(written[-1])
     print("\n".join(_told(coordinator, len(options.get("grid", ())), options["rows_per_time"])))
     down, up = (n_bytes / 1e6 for n_bytes in coordinator.n_bytes_)
     print(
-        f"{fitted.n_iter_} iterations, {fitted.n_exchanges_} exchanges, {down:.2f} MB to sites and "
-        f"{up:.2f} MB from them; written: {Path(out).resolve()}"
+        f"{fitted.n_iter_} iterations, {coordinator.n_exchanges_} messages to every site, "
+        f"{down:.2f} MB to sites and {up:.2f} MB from them; written: {', '.join(map(str, written))}"
     )
 
 
@@ -115,12 +159,10 @@ def _told(coordinator, n_asked, rows_per_time):
         yield f"{few} to {many} of {n_asked} times in each of {len(grid)} strata, {why}"
     elif len(grid):
         yield f"{len(grid)} of {n_asked} times, from {grid[0]:g} to {grid[-1]:g}, {why}"
-    for name, columns in coordinator.absent_.items():
-        if columns:
-            yield f"zero at site {name}, where few rows have them: {', '.join(columns)}"
-    for name, n_strata in coordinator.left_out_.items():
-        if n_strata:
-            yield f"left out at site {name}: {n_strata} strata of few rows"
+    for column, n_sites in coordinator.absent_.items():
+        yield f"zero at {n_sites} site(s), where few rows have it: column {column}"
+    if coordinator.n_left_out_:
+        yield f"{coordinator.n_left_out_} strata are left out at sites where they have few rows"
 
 
 if __name__ == "__main__":
