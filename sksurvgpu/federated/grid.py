@@ -81,14 +81,16 @@ def end_follow_up(outcome, end):
     return replace(outcome, **changed), begins
 
 
-def rows_of_kinds(outcome):
-    """Which rows are of each kind."""
+def rows_of_kinds(outcome, uses_ties=False):
+    """Which rows are of each kind; sums over deaths tell those of other exits, too."""
     everyone = np.ones(outcome.n_rows, bool)
     found = {"exits": everyone, "deaths": outcome.event}
     if outcome.start is not None and outcome.start.any():
         found["entries"] = everyone
     if outcome.status is not None:
         found |= {"competing": outcome.status == 2, "censored": outcome.status == 0}
+    elif uses_ties:
+        found["censored"] = ~outcome.event
     return found
 
 
@@ -100,14 +102,14 @@ def _places(outcome, grid):
     return end, np.minimum(np.searchsorted(grid, outcome.start, side="right"), len(grid) - 1)
 
 
-def propose(outcome, unit, grid, min_rows) -> Proposed:
+def propose(outcome, unit, grid, min_rows, uses_ties=False) -> Proposed:
     """Times that a site proposes for the grid."""
     labels, stratum = labels_of(outcome)
     present, stratum = np.unique(stratum, return_inverse=True)
     labels = labels[present]
     end, begin = _places(outcome, grid)
     tables, shape = {"labels": labels}, (len(labels), len(grid))
-    for kind, is_kind in rows_of_kinds(outcome).items():
+    for kind, is_kind in rows_of_kinds(outcome, uses_ties).items():
         place = begin if kind == "entries" else end
         rows = _last_of_units(is_kind, place, unit)
         counts = np.zeros(shape, np.int64)
@@ -186,7 +188,7 @@ def few(counts, min_rows):
     return (counts > 0) & (counts < min_rows)
 
 
-def find_few(outcome, unit, min_rows) -> list[str]:
+def find_few(outcome, unit, min_rows, uses_ties=False) -> list[str]:
     """Kinds of rows of which a time has too few, by name; of a group of censoring, too."""
     if outcome.status is not None and outcome.censoring_group is not None:
         of_groups = replace(outcome, stratum=outcome.censoring_group, censoring_group=None)
@@ -195,7 +197,7 @@ def find_few(outcome, unit, min_rows) -> list[str]:
             return found
     _, stratum = labels_of(outcome)
     found = []
-    for kind, is_kind in rows_of_kinds(outcome).items():
+    for kind, is_kind in rows_of_kinds(outcome, uses_ties).items():
         time = outcome.start if kind == "entries" else outcome.time
         rows = np.flatnonzero(is_kind & (time > 0.0) if kind == "entries" else is_kind)
         whose = rows if unit is None else unit[rows]
@@ -206,11 +208,11 @@ def find_few(outcome, unit, min_rows) -> list[str]:
     return found
 
 
-def rare_strata(outcome, unit, min_rows) -> np.ndarray:
+def rare_strata(outcome, unit, min_rows, uses_ties=False) -> np.ndarray:
     """Numbers of the strata that have some rows of a kind, and too few."""
     labels, stratum = labels_of(outcome)
     is_rare = np.zeros(len(labels), bool)
-    for kind, is_kind in rows_of_kinds(outcome).items():
+    for kind, is_kind in rows_of_kinds(outcome, uses_ties).items():
         if kind == "entries":
             is_kind = is_kind & (outcome.start > 0.0)
         rows = _last_of_units(is_kind, outcome.time, unit)

@@ -15,6 +15,7 @@ import numpy as np
 from ..backends.sums.messages import Slopes, Sums
 from ..data.design.columns import DENSE
 from ..data.vectors import inverse_of
+from .differences import find_near, tell_few
 from .grid import few
 from .rules import NotReleasedError, OutsideError
 
@@ -63,7 +64,7 @@ class _ReleasedCells(NamedTuple):
         return float(shares.max(initial=0.0)) if np.isfinite(total).all() else np.nan
 
 
-def _tables_of(plan, counted, unit):
+def _tables_of(plan, counted, unit, uses_ties):
     """Cells of the tables of a pattern with time; all rows as one cell where there is none."""
     if not hasattr(plan, "exit_idx"):
         return [_ReleasedCells.of("rows", np.zeros(len(counted), np.int64), counted, unit)]
@@ -76,6 +77,9 @@ def _tables_of(plan, counted, unit):
             _ReleasedCells.of("censored rows", lanes.entry_idx, lanes.censored & counted, unit),
             _ReleasedCells.of("uncensored rows", lanes.entry_idx, ~lanes.censored & counted, unit),
         ]
+    elif uses_ties:
+        alive = live & (plan.event == 0)
+        tables.append(_ReleasedCells.of("exits less deaths", plan.exit_idx, alive, unit))
     if plan.enter_idx is not None:
         tables.append(_ReleasedCells.of("entries", plan.enter_idx, live, unit))
     return [
@@ -101,13 +105,17 @@ class Guard:
         self._unit = None if rows.unit is None else self._spread(rows.unit)
         self._weight = np.ones(plan.n_rows) if weight is None else self._spread(weight)
         counted = self._weight > 0.0
-        self._tables = _tables_of(plan, counted, self._unit)
+        uses_ties = getattr(rows.likelihood, "uses_ties", False)
+        self._tables = _tables_of(plan, counted, self._unit, uses_ties)
         self._place = np.argsort(plan.order)
         self._check_counts(self._tables)
         if not counted.all():  # what other weights may have, by subtraction
             given = np.ones(plan.n_rows) if rows.weight is None else self._spread(rows.weight)
             others = ~counted & (given > 0.0)
-            self._check_counts(_tables_of(plan, others, self._unit))
+            self._check_counts(_tables_of(plan, others, self._unit, uses_ties))
+            given = np.ones(rows.n_rows) if rows.weight is None else rows.weight
+            for chosen in (weight > 0.0, (weight <= 0.0) & (given > 0.0)):
+                self._check_differences(chosen, uses_ties)
             for chosen in (counted, others):
                 self._check_columns(chosen)
 
@@ -121,6 +129,17 @@ class Guard:
                     f"a sum would be of fewer than {self._rules.min_rows} rows ({table.name}); "
                     f"{REMEDY['few']}"
                 )
+
+    def _check_differences(self, chosen, uses_ties):
+        """Refuse weights under which differences of sums are of few rows."""
+        rows, least = self._arranged.rows, self._rules.min_rows
+        unit, reason = None if rows.unit is None else rows.unit[chosen], None
+        if hasattr(rows.outcome, "time"):
+            reason = tell_few(rows.outcome.take(chosen), unit, uses_ties, least)
+        if find_near(rows.design[chosen], unit, least).any():
+            reason = f"two columns would differ in fewer than {least} rows; leave one of them out"
+        if reason is not None:
+            raise NotReleasedError(f"in a fold or a draw, {reason}")
 
     def _check_columns(self, chosen):
         """Refuse weights under which a column has few rows, or all but few."""

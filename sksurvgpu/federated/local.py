@@ -19,7 +19,7 @@ from ..backends.sums.part import Part
 from ..backends.sums.recipes import make_weight
 from .guard import Guard
 from .reading import Reader
-from .rules import NotReleasedError, OutsideError
+from .rules import NotReleasedError, OutsideError, find_absent
 from .times import flags_of
 
 __all__ = ["Local"]
@@ -75,9 +75,9 @@ class Local:
         for name in ("censor_labels", "lane_stratum", "lane_group"):
             found[name] = described.get(name, none)
         found["classes"] = rows.told.get("classes", np.zeros(0))
-        found["powers"] = np.array(
-            [_order_of(design.stored_values(j)) for j in range(design.n_columns)], np.int64
-        )
+        found["powers"] = np.zeros(design.n_columns, np.int64)
+        for j in np.flatnonzero(~find_absent(rows, self.rules)):  # of few rows it would be theirs
+            found["powers"][j] = _order_of(design.stored_values(j))
         value = getattr(outcome, "value", np.zeros(0)) if "classes" not in rows.told else []
         found["power"] = np.array([_order_of(np.asarray(value, float))], np.int64)
         start = getattr(outcome, "start", None)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..estimators._partition import read_rows
 from .asked import MOST_CELLS
+from .differences import tell_few
 from .grid import (
     Proposed,
     Times,
@@ -39,10 +40,6 @@ SECOND = (
     "between; begin with the same grid, or ask the site to start anew"
 )
 
-EFRON = (
-    "sums of exits less those of deaths, which Efron's ties ask for, are of single rows; take "
-    "ties='breslow' and many times"
-)
 CUT = (
     "rows begin where others end, between two of the agreed times: if they are one person's, that "
     "person would count twice; say whose rows are whose (`subject` of `surv`)"
@@ -100,7 +97,7 @@ class Reader:
     def propose(self, model) -> Proposed:
         """How many rows end by the times of the grid."""
         rows = self._rows(model, self._grid[-1])
-        return propose(rows.outcome, rows.unit, self._grid, self._rules.min_rows)
+        return propose(rows.outcome, rows.unit, self._grid, self._rules.min_rows, _uses_ties(rows))
 
     def fix(self, times, end) -> None:
         """Take the times that were agreed, which are the only ones that are ever taken."""
@@ -115,17 +112,18 @@ class Reader:
         rows = self._rows(model, self._end, self.times)
         least = self._rules.min_rows
         if hasattr(rows.outcome, "time"):
-            found = find_few(rows.outcome, rows.unit, least)
+            found = find_few(rows.outcome, rows.unit, least, _uses_ties(rows))
             if found:
                 raise NotReleasedError(
                     f"some times have fewer than {least} rows ({', '.join(found)}); ask it to "
                     "start anew, and for coarser times (`rows_per_time` of the coordinator)"
                 )
+            reason = tell_few(rows.outcome, rows.unit, _uses_ties(rows), least)
+            if reason is not None:
+                raise NotReleasedError(reason)
         classes = rows.outcome.value if "class_totals" in rows.told else []
         if few(np.unique(classes, return_counts=True)[1], least).any():
             raise NotReleasedError(f"it has fewer than {least} rows of a class")
-        if least > 1 and getattr(rows.likelihood, "uses_ties", False):
-            raise NotReleasedError(EFRON)
         absent = find_absent(rows, self._rules)
         self.is_absent = absent
         design = without_columns(rows.design, absent)
@@ -170,7 +168,7 @@ class Reader:
         keeps = keeps & begins
         labels, stratum = labels_of(outcome)
         unit = None if rows.unit is None else rows.unit[keeps]
-        rare = rare_strata(outcome.take(keeps), unit, self._least)
+        rare = rare_strata(outcome.take(keeps), unit, self._least, _uses_ties(rows))
         self.left_out = tuple(map(str, labels[rare]))
         keeps &= ~np.isin(stratum, rare)
         if times is None:
@@ -188,6 +186,10 @@ class Reader:
             raise NotReleasedError(
                 f"it has fewer than {self._rules.min_rows} rows that could be in sums{left_out}"
             )
+
+
+def _uses_ties(rows) -> bool:
+    return getattr(rows.likelihood, "uses_ties", False)
 
 
 def digest_rows(arguments, rules, secret) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..data.design.columns import DENSE, INDICATOR, Design
 from ..data.options import whole
+from .differences import find_near
 from .grid import few
 
 __all__ = [
@@ -92,11 +93,13 @@ class Rules:
 def find_absent(rows, rules: Rules) -> np.ndarray:
     """Columns of X whose sums would be those of few rows, or of one, in a piece of time, too.
 
-    What nobody has counts as what few have: that these are there is not told.
+    What nobody has counts as what few have: that these are there is not told.  Of two columns whose
+    sums differ by those of few rows, the later one is absent.
     """
     design = rows.design
     sizes = [np.abs(design.stored_values(j)).sum() for j in range(design.n_columns)]
     is_absent = _find_rare(design, rows.unit, rules) | (np.array(sizes) == 0.0)
+    is_absent |= find_near(without_columns(design, is_absent), rows.unit, rules.min_rows)
     for first, last in np.unique(rows.piece_ptr, axis=0):
         edges = np.concatenate([[-np.inf], rows.cuts, [np.inf]])
         if (first, last) == (0, len(rows.cuts) + 1):
@@ -105,9 +108,13 @@ def find_absent(rows, rules: Rules) -> np.ndarray:
         if rows.outcome.start is not None:
             reaches &= rows.outcome.start < edges[last]
         unit = None if rows.unit is None else rows.unit[reaches]
-        rare = _find_rare(rows.design[np.flatnonzero(reaches)], unit, rules)
         columns = rows.source[np.all(rows.piece_ptr == (first, last), axis=1)]
-        is_absent[columns] |= rare[columns]
+        others = np.ones(design.n_columns, bool)
+        others[columns] = False
+        reached = design[np.flatnonzero(reaches)]
+        is_absent |= _find_rare(reached, unit, rules) & ~others
+        reached = without_columns(reached, is_absent | others)
+        is_absent |= find_near(reached, unit, rules.min_rows)
     return is_absent
 
 
