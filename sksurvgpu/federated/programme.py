@@ -85,7 +85,7 @@ def _in_words(packed, most=60):
         given = ", ".join(f"{k}={_in_words(v)}" for k, v in packed["parameters"].items())
         return f"{packed['class']}({given})"
     text = repr(packed)
-    return text if len(text) <= most else text[:most] + "..."
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters)"
 
 
 # -- estimators as text -----------------------------------------------------------------------

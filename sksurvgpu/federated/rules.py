@@ -54,6 +54,9 @@ class Rules:
     max_models : int, default=4
         Models for which the rows may be read, as far as reading depends on them: penalties and
         coefficients do not count. One whose outcome has classes counts twice.
+    max_programmes : int, default=10
+        Programmes that the site takes part in over its life: by bounds and means of priors each may
+        choose points at which sums are told.
     max_matrices : int, default=0
         Points at which a matrix of columns by columns may be asked for.
     max_work : float, default=1e10
@@ -70,13 +73,14 @@ class Rules:
     largest_share: float = 0.2
     longest_range: float = 30.0
     max_models: int = 4
+    max_programmes: int = 10
     max_matrices: int = 0
     max_work: float = 1e10
     recipes: tuple[str, ...] = ("given", "train", "test", "exponential")
 
     def __post_init__(self):
         names = ("min_rows", 1), ("min_sites", 1), ("max_exchanges", 0), ("max_models", 0)
-        names += (("max_matrices", 0),)
+        names += ("max_programmes", 0), ("max_matrices", 0)
         for name, least in names:
             whole(getattr(self, name), name, least, f"must be an integer from {least} on")
         most_of = {"largest_share": 1.0, "longest_range": 700.0, "max_work": np.inf}

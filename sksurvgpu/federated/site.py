@@ -205,7 +205,7 @@ class Site:
         model = self._check_programme(programme)
         if approve is not None and not approve(programme):
             raise NotReleasedError("the programme was not approved at the site")
-        self._settle(programme.sites, model)
+        self._settle(programme, model)
         if self._session is not None:
             self._session.stop()
         self._session = SiteSession(programme, self, self._arguments, self._secret)
@@ -231,9 +231,9 @@ class Site:
             raise NotReleasedError(f"{reason}; install the same version everywhere") from None
         return check_model(model, self._arguments["X"], rules)
 
-    def _settle(self, sites, model):
+    def _settle(self, programme, model):
         """Keep what was agreed to, of which there is not much in a site's life."""
-        if not self.ledger.settle("sites", sites):
+        if not self.ledger.settle("sites", programme.sites):
             raise NotReleasedError(
                 "it has taken part in fits of other sites, and what differs between these are the "
                 "rows of the ones that come or go; ask it to start anew"
@@ -242,6 +242,12 @@ class Site:
             raise NotReleasedError(
                 f"it has been read for {self.rules.max_models} models (`max_models`), as "
                 "differences between models tell rows apart"
+            )
+        said = [programme.estimator, programme.then, programme.level, programme.matrix_of]
+        if not self.ledger.count("programmes", said, 1, self.rules.max_programmes):
+            raise NotReleasedError(
+                f"it has taken part in {self.rules.max_programmes} programmes (`max_programmes`), "
+                "each of which may have points of its own; ask it to start anew"
             )
 
     # -- what a session asks its site -------------------------------------------------------------
