@@ -8,13 +8,13 @@ thing than the others has masks that do not cancel.
 
 from __future__ import annotations
 
-import warnings
 from hashlib import blake2b, sha256
 from queue import Queue
 from threading import Thread
 
 import numpy as np
 
+from .._warnings import keep_warnings
 from ..estimators._partition import model_text
 from .engine import SumEngine, handles_of
 from .forms import check_facts, require
@@ -152,8 +152,8 @@ class SiteSession:
         engine = SumEngine(self._public, self.programme, self._exchange, self.local)
         self._engine = engine
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the coordinator has them, too
+            # The coordinator has them, too; filters are those of all threads, and stay as they are.
+            with keep_warnings(), np.errstate(all="ignore"):
                 self.results = run(engine, self._model, self._then)
             self.model = self._model
             coef = np.ascontiguousarray(self._model.coef_, "<f8")
