@@ -187,6 +187,14 @@ def _check_kinds(estimator, sites):
             )
 
 
+def _result_of(future, name):
+    """Answer of a site, or who could not be reached."""
+    try:
+        return future.result()
+    except Exception as error:
+        raise RuntimeError(f"site {name!r} could not be reached: {error!r}.") from error
+
+
 class Coordinator:
     """Has an estimator fitted over sites, of whose rows it sees sums over all sites.
 
@@ -303,7 +311,7 @@ class Coordinator:
             def carry(data):
                 futures = {pool.submit(self._send[name], data[name]): name for name in data}
                 for future in as_completed(futures):
-                    yield futures[future], future.result()
+                    yield futures[future], _result_of(future, futures[future])
 
             return self._fit(carry)
 
