@@ -84,6 +84,8 @@ def _in_words(packed, most=60):
     if isinstance(packed, dict) and "class" in packed:
         given = ", ".join(f"{k}={_in_words(v)}" for k, v in packed["parameters"].items())
         return f"{packed['class']}({given})"
+    if isinstance(packed, dict):
+        packed = packed["array"] if "array" in packed else dict(packed["pairs"])
     text = repr(packed)
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters)"
 
