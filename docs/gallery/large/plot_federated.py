@@ -3,9 +3,9 @@ Hospitals that keep their rows
 ==============================
 
 Four hospital groups may not give away a single row, and want the model of
-all of them. Each answers messages by sums over its rows; a coordinator fits
-from the sums. What comes out is the fit of all rows, not an average of four
-fits.
+all of them. Each adds its part to sums over all rows, from which each fits
+the same model. What comes out is the fit of all rows, not an average of
+four fits.
 """
 
 # %%
@@ -50,9 +50,7 @@ coordinator = Coordinator(
 )
 federated = coordinator.fit()
 print(len(coordinator.grid_), "times")
-print(
-    {name: site.n_exchanges_ for name, site in sites.items()}, "exchanges"
-)
+print(coordinator.n_exchanges_, "messages to every site")
 
 # %%
 # Beside the fit of all rows, which nobody could have made. What is left of
@@ -84,6 +82,7 @@ for row, ratio in enumerate(np.exp(federated.coef_)):
     )
 
 # %%
-# Not shown: protection against a coordinator that makes up its messages.
-# Sums can tell of rows if they are asked for cleverly:
-# :doc:`/guide/federated` says what is kept back and what is not.
+# Not shown: nobody has seen a sum of one group. What each group sent was
+# covered by random numbers that cancel in the sum of all, and the
+# coordinator could not choose what was summed: :doc:`/guide/federated`
+# says who learns what, and what is not covered.
