@@ -208,7 +208,7 @@ def _keep_counts(level, highest):
     """Have every fit take a matrix, which users need not choose, and keep what it counts."""
     from sksurvgpu.backends.sums import coordinator
     from sksurvgpu.estimators import _partitioned
-    from sksurvgpu.federated import coordinator as of_sites
+    from sksurvgpu.federated import engine as of_sites
 
     kept = []
 
@@ -291,7 +291,9 @@ def _at_sites(folder, model, level):
     from sksurvgpu.federated import Coordinator, Rules, Site
 
     X, y = _load(folder)
-    rules = Rules(max_exchanges=10_000, max_matrices=10_000, largest_share=1.0)
+    rules = Rules(
+        max_exchanges=10_000, max_matrices=10_000, max_programmes=1_000, largest_share=1.0
+    )
     sites = {f"site {k}": Site(*some, rules=rules) for k, some in enumerate(_cut(X, y, N_SITES))}
     send = {name: site.answer for name, site in sites.items()}
     grid = np.unique(np.ceil(y["time"]))

@@ -17,8 +17,6 @@ from sksurvgpu import (
     surv,
     write_partitions,
 )
-from sksurvgpu.estimators.models.base import model_of
-from sksurvgpu.federated import grid as grids
 from sksurvgpu.partitions.handles import from_lists
 
 RANDOM = np.random.default_rng(0)
@@ -111,19 +109,6 @@ def test_torn_sets_without_anything_to_compare_say_so():
     handles = from_lists({"X": [X[k] for k in rows], "y": [y[k] for k in rows]})
     with pytest.raises(ValueError, match=r"group 0 has rows in partitions 0 and 1, .*`group=`"):
         ConditionalLogisticCCD().fit(**handles)
-
-
-@pytest.mark.parametrize("kind", [np.uint64, np.int64])
-def test_times_are_agreed_on_for_large_labels_of_two_integer_types(kind):
-    def site(label):
-        y = surv(Y["event"], Y["time"], stratum=np.repeat(label, 60))
-        outcome = model_of(CoxLassoCCD()).read_outcome(y, 60)
-        return grids.propose(outcome, None, np.array([3.0, 9.0, 99.0]), 1)
-
-    first, second = kind(2**62), np.uint64(2**62 + 1)
-    times = grids.agree({"a": site(first), "b": site(second)}, np.array([3.0, 9.0, 99.0]))
-    assert times.labels.tolist() == [2**62, 2**62 + 1]
-    assert len(times.of(first)) and len(times.of(second))
 
 
 def test_names_with_line_breaks_are_compared_one_by_one():

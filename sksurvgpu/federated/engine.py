@@ -29,7 +29,7 @@ from ..backends.sums.messages import (
 )
 from ..partitions.handles import Rows
 from .grid import Times
-from .layout import Layout, Numbers, counts, layout_of
+from .layout import Numbers, SumLayout, counts, layout_of
 from .times import candidates, choose_times
 from .words import WordsError, decode_counts, encode_counts, pack_flags, unpack_flags
 
@@ -164,7 +164,7 @@ class SumEngine:
             of_time = counts((len(public.labels), len(times)))
             tables |= {"deaths": of_time, "exits": of_time}
             tables["leaving"] = counts((len(public.censor_labels), len(times)))
-        return Layout(tables)
+        return SumLayout(tables)
 
     def _tables_of(self, found, times):
         """Tables of a description, by which a fit begins."""

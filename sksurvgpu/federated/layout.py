@@ -16,7 +16,7 @@ import numpy as np
 from ..backends.sums.messages import NODES, Evaluate, Slopes, Weigh
 from .words import WordsError, decode, decode_counts, encode, encode_counts
 
-__all__ = ["Layout", "Numbers", "counts", "layout_of"]
+__all__ = ["Numbers", "SumLayout", "counts", "layout_of"]
 
 COARSE = 24  # bits after the point
 MOST_COARSE = 2.0**26
@@ -62,7 +62,7 @@ def counts(shape) -> Numbers:
 
 
 @dataclass(frozen=True)
-class Layout:
+class SumLayout:
     """Tables in their order."""
 
     tables: dict[str, Numbers] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Layout:
 
     @property
     def form(self) -> bytes:
-        """What parties must agree on: names and shapes."""
+        """Digest of names and shapes, on which parties must agree."""
         text = repr([(name, numbers.shape) for name, numbers in self.tables.items()])
         return sha256(text.encode()).digest()
 
@@ -106,10 +106,10 @@ class Layout:
         }
 
 
-def layout_of(problem, request, public) -> Layout:
+def layout_of(problem, request, public) -> SumLayout:
     """Form of the sum of answers to a request."""
     of_kind = {Weigh: _of_weigh, Evaluate: _of_evaluate, Slopes: _of_slopes}
-    return Layout(of_kind[type(request)](problem, request, public))
+    return SumLayout(of_kind[type(request)](problem, request, public))
 
 
 def _of_weigh(problem, request, public):

@@ -1,4 +1,4 @@
-"""What a site has told over its life: what may be told once, and how often what is counted.
+"""Memory of a site over its life: facts that may be told once, and counts of what was told.
 
 In a file, it survives the process, so that a site that is started again does not begin anew.
 """

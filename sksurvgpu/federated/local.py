@@ -58,7 +58,7 @@ class Local:
 
     # -- opening ----------------------------------------------------------------------------------
     def facts(self, model) -> tuple[Any, dict[str, np.ndarray]]:
-        """What is public of the rows: names of columns, orders of size, labels, and no sum."""
+        """Find what is public of the rows: names of columns, orders of size, labels, and no sum."""
         programme = self._programme
         grid, least = programme.grid, programme.rows_per_time
         rows = self.reader.begin(model, grid, least)
@@ -243,8 +243,8 @@ def _order_of(values) -> int:
 
 def _tables_of(answer):
     """Numbers of an answer by name, those of a table taking precedence."""
-    names = ("loglik",) if not hasattr(answer, "total") else ()
-    names = names or ("total", "rows", "events", "largest", "error_weight")
+    of_weights = ("total", "rows", "events", "largest", "error_weight")
+    names = of_weights if hasattr(answer, "total") else ("loglik",)
     scalars = {name: np.array([getattr(answer, name)], np.float64) for name in names}
     known = {name: number for name, number in scalars.items() if np.isfinite(number[0])}
     return known | answer.tables
@@ -254,22 +254,29 @@ def _count_times(outcome, public, times):
     """Rows by stratum and time: those that die, and all; and by group of censoring."""
     at = np.searchsorted(times, outcome.time)
 
-    def count(code, labels, of_all, chosen):
-        number = np.zeros(outcome.n_rows, np.int64)
-        if code is not None:
-            number = renumbered(code, labels, of_all)
-        found = np.zeros((len(of_all), len(times)))
+    def count(number, n_labels, chosen):
+        found = np.zeros((n_labels, len(times)))
         np.add.at(found, (number[chosen], at[chosen]), 1.0)
         return found
 
     every = np.ones(outcome.n_rows, bool)
-    strata = outcome.stratum, outcome.stratum_labels, public.labels
-    groups = getattr(outcome, "censoring_group", None), getattr(outcome, "censoring_labels", None)
-    of_groups = (*groups, public.censor_labels) if groups[0] is not None else strata
-    if getattr(outcome, "status", None) is None:
-        of_groups = None, None, public.censor_labels
+    stratum = _numbers_of(outcome, "stratum", public.labels)
+    group = np.zeros(outcome.n_rows, np.int64)
+    if getattr(outcome, "status", None) is not None:
+        is_apart = outcome.censoring_group is not None
+        name = "censoring_group" if is_apart else "stratum"
+        group = _numbers_of(outcome, name, public.censor_labels)
     return {
-        "deaths": count(*strata, outcome.event),
-        "exits": count(*strata, every),
-        "leaving": count(*of_groups, every),
+        "deaths": count(stratum, len(public.labels), outcome.event),
+        "exits": count(stratum, len(public.labels), every),
+        "leaving": count(group, len(public.censor_labels), every),
     }
+
+
+def _numbers_of(outcome, name, of_all):
+    """Number of every row's label among those of all sites."""
+    code = getattr(outcome, name)
+    if code is None:
+        return np.zeros(outcome.n_rows, np.int64)
+    labels = outcome.stratum_labels if name == "stratum" else outcome.censoring_labels
+    return renumbered(code, labels, of_all)

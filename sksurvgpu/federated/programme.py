@@ -26,7 +26,7 @@ OF_THE_SITE = {"n_jobs": 1, "verbose": 0, "folder": None}  # what each party has
 
 @dataclass(frozen=True)
 class Programme:
-    """What a fit over sites is.
+    """A fit over sites, as all parties are told it.
 
     session        drawn by the coordinator, so that no two are alike
     sites          names, ascending
@@ -48,7 +48,7 @@ class Programme:
 
     @property
     def digest(self) -> bytes:
-        """What keys and masks depend on."""
+        """Name of the programme, on which keys and masks depend."""
         said = [self.session, list(self.sites), self.estimator, self.then]
         said += [self.rows_per_time, self.level, self.matrix_of]
         code = sha256(b"sksurvgpu programme 1 " + json.dumps(said).encode())

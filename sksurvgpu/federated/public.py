@@ -1,4 +1,4 @@
-"""What all parties know of a fit over sites beside its sums: labels, and orders of magnitude."""
+"""Facts that all parties know of a fit over sites beside its sums: labels, orders of magnitude."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLAGS = ("has_entries", "has_strata", "has_subjects", "has_groups")
 
 
 class Public(NamedTuple):
-    """What all parties know of the columns and of what occurs at sites, from `Joined.facts`."""
+    """Facts on columns and on what occurs at sites, from `Joined.facts`."""
 
     n_sites: int
     names: tuple[str, ...] | None

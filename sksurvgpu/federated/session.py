@@ -40,7 +40,7 @@ def run(engine, model, then) -> list:
 
 
 def transcript_of(programme, joined, sealed) -> bytes:
-    """What masks and tags depend on as sums begin."""
+    """Digest of all that was said before sums begin, on which masks and tags depend."""
     code = sha256(programme.digest)
     for name in programme.sites:
         code.update(encode(joined[name]) + encode(sealed[name]))

@@ -57,7 +57,7 @@ class Begin:
 
 @dataclass(frozen=True)
 class Joined:
-    """What is public of a site: its key, as hexadecimal digits, columns, and `Public` of them."""
+    """Public facts of a site: its key, as hexadecimal digits, columns, and `Public` of them."""
 
     public: str
     names: tuple[str, ...] | None
