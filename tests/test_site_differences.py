@@ -249,6 +249,16 @@ def test_sums_by_stratum_and_by_group_of_censoring_differ_in_enough_rows():
     assert tell_few(rows.outcome, None, False, 10) is None
     assert "group of censoring" in tell_few(outcome, None, False, 10)
     assert tell_few(outcome, None, False, 4) is None
+    ready = np.concatenate([np.repeat([1, 2, 1, 0], 40), np.zeros(80)]).astype(np.uint8)
+    ready[156:160] = 2  # of the first stratum, the only competing events of the second group
+    stratum = np.repeat([0, 0, 0, 0, 1, 1], 40)
+    group = np.repeat([0, 0, 1, 0, 1, 1], 40)
+    group[156:160] = 1
+    outcome = replace(
+        outcome, status=ready, event=ready == 1, stratum=stratum, censoring_group=group
+    )
+    assert "group of censoring" in tell_few(outcome, None, False, 5)
+    assert tell_few(outcome, None, False, 4) is None
 
 
 def test_folds_are_looked_at_for_differences(rows_with_one_censored):
@@ -314,6 +324,14 @@ def test_columns_nearly_alike_are_those_of_a_search_of_all_pairs(seed):
     for table in (X, csc_array(X)):
         np.testing.assert_array_equal(find_near(build_design(table), unit, k), expected)
     assert not find_near(build_design(X), unit, 1).any()
+
+
+def test_columns_of_which_two_rows_have_none_are_nearly_alike():
+    has = np.zeros((40, 2))
+    has[:19, 0] = has[19:38, 1] = 1.0  # each of less than half of the rows
+    for table in (has, csc_array(has)):
+        assert find_near(build_design(table), None, 3).tolist() == [False, True]
+        assert not find_near(build_design(table), None, 2).any()
 
 
 def test_columns_that_differ_in_one_person_tell_when_it_ended(rows_with_one_censored):
