@@ -11,6 +11,9 @@ ones on one side of a cut and zeros on the other leave the rows of the cut.  So 
 fewer rows than the smallest cut of a component has, and one is of just these.  A coarser grouping
 joins nodes, which leaves no new cuts.
 
+Sums by cell are told of exits less entries only.  Then the two groupings have their cells, and
+their nodes, in common, and who enters at the beginning ends at a node that all strata share.
+
 A person with m rows counts as 1 / m in each: a cut weighs at most as much as it has persons.
 
 Columns nearly alike
@@ -63,8 +66,15 @@ def tell_few(outcome, unit, uses_ties, min_rows) -> str | None:
             "those over events are; ask it to start anew with a grid that ends earlier"
         )
     if outcome.start is not None and outcome.start.any():
-        first = _code(end, event) if uses_ties else end
-        if smallest_cut(first, _code(stratum, outcome.start), min_rows, unit) < min_rows:
+        has_own = event & uses_ties  # of deaths there are sums by cell, too
+        begins = np.where(outcome.start > 0.0, stratum, -1)
+        both = _code(
+            np.concatenate([stratum, begins]),
+            np.concatenate([outcome.time, outcome.start]),
+            np.concatenate([has_own, np.zeros(len(event), bool)]),
+        )
+        cut = smallest_cut(*np.split(both, 2), min_rows, unit, shared=True)
+        if cut < min_rows:
             return f"exits less entries are sums of fewer than {min_rows} rows; {COARSER}"
     return None
 
@@ -88,7 +98,7 @@ def _fewest_apart(cell, event, unit):
     return int(counts.min(axis=0).sum())
 
 
-def smallest_cut(first, second, enough, unit=None) -> float:
+def smallest_cut(first, second, enough, unit=None, shared=False) -> float:
     """Rows, or persons, of the smallest cut of two groupings of rows; `enough` if it has as many.
 
     Parameters
@@ -98,6 +108,8 @@ def smallest_cut(first, second, enough, unit=None) -> float:
     enough : int
     unit : ndarray of shape (n_rows,), or None
         Whose the rows are, from 0 on; of several rows a person counts a part in each.
+    shared : bool
+        Whether a label that both groupings have is one group.
 
     Notes
     -----
@@ -111,8 +123,8 @@ def smallest_cut(first, second, enough, unit=None) -> float:
     weight, whole = np.ones(len(first)), 1
     if unit is not None:
         weight, whole = (PARTS // np.maximum(np.bincount(unit), 1))[unit].astype(np.float64), PARTS
-    u, v = _code(first), _code(second)
-    graph = _joined(u, v + u.max(initial=-1) + 1, weight)
+    u, v = (first, second) if shared else (_code(first), _code(second))
+    graph = _joined(u, v if shared else v + u.max(initial=-1) + 1, weight)
     least = found = float(enough * whole)
     while np.any(graph[2] >= least):
         graph = _contracted(*graph, graph[2] >= least)
