@@ -40,6 +40,7 @@ from .wire import (
     encode,
     read,
 )
+from .words import WordsError
 
 __all__ = ["Coordinator", "RefusedError"]
 
@@ -328,6 +329,8 @@ class Coordinator:
         model = self.estimator
         try:
             self.results_ = run(engine, model, then_of(self._then))
+        except WordsError as error:
+            raise RefusedError(f"what the sites have sent does not add up: {error}") from error
         except ValueError as error:
             if engine.was_outside:
                 raise RefusedError(engine.explain()) from error
