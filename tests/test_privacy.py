@@ -1,20 +1,25 @@
-"""Sites against a coordinator that asks for what a fit would not ask for."""
+"""Sites against a coordinator that is not honest, and against whoever else carries messages."""
 
 import json
 from dataclasses import replace
-from itertools import product
+from functools import partial
+from hashlib import sha256
 
 import numpy as np
 import pytest
 
-from sksurvgpu import CoxLassoCCD, FineGrayCCD, LogisticCCD, competing_risks, surv
+from sksurvgpu import CoxLassoCCD, LogisticCCD, surv
 from sksurvgpu.backends.sums import messages as m
-from sksurvgpu.estimators._partition import model_text
-from sksurvgpu.federated import Coordinator, Rules, Site, wire
+from sksurvgpu.federated import Coordinator, RefusedError, Rules, Site, wire
 from sksurvgpu.federated.files import Mailbox, only_one
+from sksurvgpu.federated.keys import Circle, Identity, total_of
+from sksurvgpu.federated.words import PRIME, add
 
-N_ROWS, GRID = 700, np.arange(20.0, 1220.0, 40.0)
-NOWHERE = m.Coef(np.zeros(0, np.int64), np.zeros(0))
+N_ROWS, GRID = 900, np.arange(20.0, 1220.0, 40.0)
+NAMES = ("A", "B", "C")
+MODEL = CoxLassoCCD(alpha=0.02)
+OTHER_SUM = "the sum that came is not that of what the sites sent"
+OTHER_SHARE = "the share of site '.' does not open"
 
 
 @pytest.fixture(scope="module")
@@ -23,233 +28,461 @@ def rows():
     X = (rng.random((N_ROWS, 5)) < rng.uniform(0.2, 0.5, 5)).astype(float)
     X[:, 4] = rng.normal(size=N_ROWS)
     event, censored = rng.exponential(400.0, N_ROWS), rng.uniform(50, 1800, N_ROWS)
-    return X, np.minimum(event, censored) + 0.01, event <= censored
+    return X, surv(event <= censored, np.minimum(event, censored) + 0.01)
 
 
-class Attacker:
-    """Has gone through a fit over one site, and goes on from its messages."""
-
-    def __init__(self, site, model=None, grid=GRID, **options):
-        self.site, self.heard = site, []
-        model = CoxLassoCCD(alpha=0.02) if model is None else model
-        Coordinator(model, {"A": self.carry}, grid=grid, **options).fit()
-
-    def carry(self, message):
-        self.heard.append(wire.decode(message))
-        return self.site.answer(message)
-
-    def first(self, kind, of=None):
-        """First message of a kind, or Ask that is of a kind of requests."""
-        found = (message for message in self.heard if isinstance(message, kind))
-        return next(f for f in found if of is None or isinstance(f.requests[0], of))
-
-    def ask(self, message, **changes):
-        if isinstance(message, m.Ask):
-            changes = {"requests": (replace(message.requests[0], **changes),)} if changes else {}
-        return wire.decode(self.site.answer(wire.encode(replace(message, **changes))))
-
-    def refusal(self, message, **changes):
-        answer = self.ask(message, **changes)
-        assert isinstance(answer, wire.Refused), type(answer)
-        return answer.reason
+def site_of(rows, name, **options):
+    X, y = (values[NAMES.index(name) :: 3] for values in rows)
+    return Site(X, y, name=name, **options)
 
 
-def test_times_are_agreed_once_whatever_came_of_it(rows):
+def sites_of(rows, names=NAMES, **options):
+    return {name: site_of(rows, name, **options) for name in names}
+
+
+class Middle:
+    """Carries messages of a fit, and changes some; keeps what was said."""
+
+    def __init__(self, sites, change=lambda name, content: content):
+        self.sites, self.change = sites, change
+        self.heard, self.said = ({name: [] for name in sites} for _ in range(2))
+
+    def send(self, name, message):
+        content = wire.decode(message)
+        changed = self.change(name, content)
+        self.heard[name].append(changed)
+        about = f"{len(self.heard[name])} of another"
+        data = message if changed is content else wire.encode(changed, site=name, about=about)
+        said = wire.read(self.sites[name].answer(data))
+        self.said[name].append(said.content)
+        digest = sha256(message).hexdigest()
+        return wire.encode(said.content, site=name, about=digest, rows=said.rows)
+
+    def fit(self, model=MODEL, grid=GRID, **options):
+        send = {name: partial(self.send, name) for name in self.sites}
+        return Coordinator(model, send, grid=grid, **options).fit()
+
+    def refusal(self, **options):
+        """Words of the site that refuses."""
+        with pytest.raises(RefusedError, match=r"^site '.' refused: ") as caught:
+            self.fit(**options)
+        return str(caught.value)
+
+
+def first(kind, to="ABC", after=0):
+    """Whether a message is the first of a kind, after some, to one of some sites."""
+    seen = dict.fromkeys(NAMES, 0)
+
+    def is_it(name, content):
+        seen[name] += isinstance(content, kind)
+        return isinstance(content, kind) and name in to and seen[name] == after + 1
+
+    return is_it
+
+
+def answer(site, content):
+    return wire.decode(site.answer(wire.encode(content)))
+
+
+def refusal(site, content):
+    found = answer(site, content)
+    assert isinstance(found, wire.Refused), type(found)
+    return found.reason
+
+
+# -- sums -------------------------------------------------------------------------------------
+def moved(words):
+    return add(words, np.eye(1, len(words), dtype=np.uint64)[0])
+
+
+SUMS = {
+    "another number": moved,
+    "another tag": lambda words: moved(words[::-1])[::-1],
+    "zeros": np.zeros_like,
+    "twice the sum": lambda words: add(words, words),
+    "other places": lambda words: np.append(words[:-1][::-1], words[-1:]),
+}
+
+
+@pytest.mark.parametrize("to", ["ABC", "B"])
+@pytest.mark.parametrize("spoil", SUMS.values(), ids=SUMS)
+def test_sites_go_on_with_the_true_sum_alone(rows, spoil, to):
+    is_it = first(wire.Add, to, 3)
+
+    def change(name, said):
+        return replace(said, words=spoil(said.words)) if is_it(name, said) else said
+
+    middle = Middle(sites_of(rows), change)
+    assert OTHER_SUM in middle.refusal()
+    last = middle.heard["B"][-1]
+    for name, site in middle.sites.items():
+        if name in to:  # and the fit is over there, whatever comes
+            assert "the fit waits for none" in refusal(site, last)
+            assert site.model_ is None
+
+
+@pytest.mark.parametrize("others", [("A",), ("A", "B"), ("B", "C")])
+def test_a_sum_without_some_site_is_refused(rows, others):
+    """Else what it lacks is the part of that site, by subtraction."""
+    middle = Middle(sites_of(rows))
+
+    def change(name, content):
+        if isinstance(content, wire.Add) and content.number == 2:
+            parts = [middle.said[other][3].words for other in others]
+            return replace(content, words=total_of(parts))
+        return content
+
+    middle.change = change
+    assert OTHER_SUM in middle.refusal()
+
+
+def test_sums_are_those_of_their_round(rows):
+    kept = {}
+
+    def again(name, content, choose):
+        if isinstance(content, wire.Add):
+            kept.setdefault(name, []).append(content)
+            if content.number == 5:
+                return choose(name)
+        return content
+
+    for choose, reason in (
+        (lambda name: kept[name][3], "is number 4, and 5 is waited for"),
+        (lambda name: replace(kept[name][4], number=6), "is number 6, and 5 is waited for"),
+        (lambda name: replace(kept[name][3], number=5), "has another form"),
+    ):
+        kept.clear()
+        assert reason in Middle(sites_of(rows), partial(again, choose=choose)).refusal()
+    of_another = Middle(sites_of(rows))
+    of_another.fit()
+    adds = {said.number: said for said in of_another.heard["A"] if isinstance(said, wire.Add)}
+
+    def change(name, content):
+        return adds[2] if isinstance(content, wire.Add) and content.number == 2 else content
+
+    assert OTHER_SUM in Middle(of_another.sites, change).refusal()  # of the same sites and fit
+
+
+WORDS = {
+    "negative": lambda words: -words.astype(np.int64),
+    "huge": lambda words: words | np.uint64(PRIME),
+    "largest": lambda words: words | np.uint64(2**64 - 1),
+    "numbers": lambda words: words.astype(float) * np.nan,
+    "short": lambda words: words[1:],
+    "nothing": lambda words: words[:0],
+    "table": lambda words: words[None],
+    "text": lambda words: words.astype(str),
+}
+
+
+@pytest.mark.parametrize("spoil", WORDS.values(), ids=WORDS)
+def test_what_is_no_sum_is_refused(rows, spoil):
+    is_it = first(wire.Add, "C", 2)
+
+    def change(name, said):
+        return replace(said, words=spoil(said.words)) if is_it(name, said) else said
+
+    reason = Middle(sites_of(rows), change).refusal()
+    assert "has another form" in reason or "the sum that came is none of words" in reason
+
+
+# -- what sites have in common ----------------------------------------------------------------
+def swapped(table, one, other):
+    return table | {one: table[other], other: table[one]}
+
+
+def table_changed(said, name, **facts):
+    other = replace(said.joined[name], facts=said.joined[name].facts | facts)
+    return replace(said, joined=said.joined | {name: other})
+
+
+POWERS, KEY = {"powers": np.full(5, 40)}, Identity.new().public.hex()
+OPENINGS = {  # kind of message, sites that are told another one, which, and why it is refused
+    "Begin": (wire.Begin, "B", lambda s: wire.Begin(
+        replace(s.programme, session="x")), OTHER_SHARE),
+    "Begin of another fit": (wire.Begin, "B", lambda s: wire.Begin(replace(
+        s.programme, estimator=s.programme.estimator.replace("0.02", "0.01"))), OTHER_SHARE),
+    "keys swapped": (wire.Seal, "A", lambda s: replace(s, joined=s.joined | {
+        "B": replace(s.joined["B"], public=s.joined["C"].public),
+        "C": replace(s.joined["C"], public=s.joined["B"].public)}), OTHER_SHARE),
+    "one key twice": (wire.Seal, "A", lambda s: replace(s, joined=s.joined | {
+        "B": s.joined["C"]}), "have the same public key"),
+    "key of the coordinator": (wire.Seal, "A", lambda s: replace(s, joined=s.joined | {
+        "B": replace(s.joined["B"], public=KEY)}), OTHER_SHARE),
+    "key of small order": (wire.Seal, "A", lambda s: replace(s, joined=s.joined | {
+        "B": replace(s.joined["B"], public="00" * 32)}), "is no valid one"),
+    "no key": (wire.Seal, "A", lambda s: replace(s, joined=s.joined | {
+        "B": replace(s.joined["B"], public="key")}), "a public key of a site is none"),
+    "facts": (wire.Seal, "AB", lambda s: table_changed(s, "C", **POWERS), OTHER_SUM),
+    "facts to all": (wire.Seal, "ABC", lambda s: table_changed(s, "C", **POWERS),
+                     "has something else of this site than what it has said"),
+    "facts of another form": (wire.Seal, "A", lambda s: table_changed(
+        s, "C", powers=np.zeros(5)), "the message has a table 'powers' of another form"),
+    "sites": (wire.Seal, "A", lambda s: replace(s, joined={
+        name: s.joined[name] for name in "AB"}), "is not of the sites of its programme"),
+    "shares swapped": (wire.Start, "A", lambda s: replace(
+        s, sealed=swapped(s.sealed, "B", "C")), OTHER_SHARE),
+    "share of oneself": (wire.Start, "A", lambda s: replace(s, sealed=s.sealed | {
+        "B": s.sealed["A"]}), OTHER_SHARE),
+    "no share": (wire.Start, "A", lambda s: replace(s, sealed=s.sealed | {
+        "B": wire.Sealed({})}), OTHER_SHARE),
+    "own shares": (wire.Start, "A", lambda s: replace(s, sealed=s.sealed | {
+        "A": s.sealed["B"]}), OTHER_SUM),
+    "order": (wire.Seal, "C", lambda s: wire.Start({name: wire.Sealed({}) for name in NAMES}),
+              "begins a fit before the site has the keys of all"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OPENINGS)
+def test_sites_that_are_told_different_things_have_no_fit(rows, case):
+    kind, to, change, reason = OPENINGS[case]
+    is_it = first(kind, to)
+    middle = Middle(sites_of(rows), lambda name, c: change(c) if is_it(name, c) else c)
+    found = middle.refusal()
+    assert all(words in found for words in reason.split("'.'")), found
+    # at most one sum was covered, and by masks that do not cancel
+    assert max(len(said) for said in middle.said.values()) <= 4
+
+
+def test_who_plays_the_other_sites_meets_those_who_know_their_keys(rows, monkeypatch):
+    """Without `peers`, it reads the parts of the one that is left: the guide says so."""
+    covered, cover = {}, Circle.cover
+
+    def keep(self, words, transcript):
+        covered.setdefault(self.name, []).append(words)
+        return cover(self, words, transcript)
+
+    monkeypatch.setattr(Circle, "cover", keep)
+    known = {"B": Identity.new().fingerprint, "C": Identity.new().fingerprint}
+    made_up = sites_of(rows, "BC")
+    middle = Middle({"A": site_of(rows, "A"), **made_up})
+    middle.fit()
+    for number, said in enumerate(middle.said["A"][2:-1]):
+        masks = [m.words for m in (middle.said["B"][2 + number], middle.said["C"][2 + number])]
+        others = add(*(covered[name][number] for name in "BC"))
+        read = add(total_of([said.words, *masks])[:-1], (np.uint64(PRIME) - others) % PRIME)
+        np.testing.assert_array_equal(read, covered["A"][number])
+    middle = Middle({"A": site_of(rows, "A", peers=known), **sites_of(rows, "BC")})
+    assert "(`peers`)" in middle.refusal()
+    assert len(middle.said["A"]) == 2 and len(covered["A"]) == number + 1
+
+
+# -- programmes -------------------------------------------------------------------------------
+def estimator(name, **parameters):
+    return json.dumps({"class": name, "parameters": parameters})
+
+
+LATE, NONE = "in whose order 'A' has no place", "is no estimator and no penalty of this package"
+PROGRAMMES = {
+    "two sites": ({"sites": ("A", "B")}, "is of 2 site(s), and sums hide this one among 3 or more"),
+    "not sorted": ({"sites": ("B", "A", "C")}, LATE),
+    "twice": ({"sites": ("A", "A", "B")}, LATE),
+    "not here": ({"sites": ("B", "C", "D")}, LATE),
+    "class": ({"estimator": estimator("Lasso")}, NONE),
+    "function": ({"estimator": estimator("wald")}, NONE),
+    "code": ({"estimator": estimator("os.system", command="true")}, NONE),
+    "code inside": (
+        {
+            "estimator": estimator(
+                "CoxLassoCCD", penalty={"class": "subprocess.Popen", "parameters": {"args": "true"}}
+            )
+        },
+        NONE,
+    ),
+    "private": ({"estimator": estimator("__builtins__")}, NONE),
+    "penalty": ({"estimator": estimator("SCAD")}, "its estimator is none of this package"),
+    "number": ({"estimator": "3"}, "its estimator is none of this package"),
+    "parameter": ({"estimator": estimator("CoxLassoCCD", beta=1)}, "unexpected keyword argument"),
+    "value": ({"estimator": estimator("CoxLassoCCD", ties="none")}, "cannot read its rows by the"),
+    "no text": ({"estimator": "{"}, "its estimator cannot be read"),
+    "deep": ({"estimator": "[" * 100_000}, "its estimator cannot be read"),
+    "other keys": ({"estimator": '{"name": "CoxLassoCCD"}'}, "its estimator cannot be read"),
+    "then": ({"then": '[["predict", {}]]'}, "['predict'] do not follow a fit over sites"),
+    "then code": ({"then": '[["datasets.simulate_cox", {}]]'}, "do not follow a fit"),
+    "then what": ({"then": "[3]"}, "what follows its fit cannot be read"),
+    "folder": ({"then": '[["bootstrap", {"folder": "/tmp/x"}]]'}, "`folder` is written to by"),
+    "level": ({"level": "rows"}, "`level` is 'rows'"),
+    "grid": ({"grid": GRID[::-1].copy()}, "`grid` is not of ascending times"),
+    "infinite grid": ({"grid": np.array([1.0, np.inf])}, "`grid` is not of ascending times"),
+    "fine grid": ({"grid": np.arange(1.0, 302.0)}, "more times than the site has rows"),
+}
+
+
+@pytest.fixture(scope="module")
+def programme():
+    messages = Coordinator(MODEL, NAMES, grid=GRID).messages()
+    return wire.decode(messages["A"]).programme
+
+
+@pytest.mark.parametrize("case", PROGRAMMES)
+def test_programmes_that_are_none_are_refused(rows, programme, case):
+    changes, reason = PROGRAMMES[case]
+    site = site_of(rows, "A")
+    assert reason in refusal(site, wire.Begin(replace(programme, **changes)))
+    assert isinstance(answer(site, wire.Begin(programme)), wire.Joined)  # none of it is kept
+
+
+def test_no_programme_writes_to_a_folder_at_sites(rows, programme, tmp_path):
+    folder = str(tmp_path / "there")
+    text = estimator("CoxLassoCV", folder=folder, n_jobs=8, n_alphas=2, cv=2, random_state=0)
+    sites = sites_of(rows)
+    is_it = first(wire.Begin)
+
+    def change(name, content):
+        if not is_it(name, content):
+            return content
+        return wire.Begin(replace(content.programme, estimator=text))
+
+    with pytest.raises((RefusedError, ValueError)):  # the coordinator fits another model
+        Middle(sites, change).fit()
+    model = sites["A"]._session._model
+    assert (model.folder, model.n_jobs, model.n_alphas) == (None, 1, 2)
+    assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize("changes", [
+    {"grid": GRID[:-1]}, {"grid": GRID - 1.0}, {"grid": np.append(GRID, 1300.0)},
+    {"rows_per_time": 31},
+])  # fmt: skip
+def test_times_are_proposed_once(rows, programme, changes):
     """Else the difference of two fits is the row that lies between their times."""
-    X, time, event = rows
-    attacker = Attacker(Site(X, surv(event, time)))
-    agreed, proposed = attacker.first(wire.Coarsen), attacker.first(wire.Propose)
-    for end in (agreed.end - 1e-6, agreed.times[-1] - 1.0):
-        assert "other times were agreed" in attacker.refusal(agreed, end=end)
-    assert "proposed before" in attacker.refusal(proposed, least=proposed.least + 1)
-    assert isinstance(attacker.ask(agreed), wire.Coarsened)
-    # refusals speak of rows, too: the first time is the only one
-    attacker.site = Site(X, surv(event, time))
-    few = replace(agreed, times=np.array([np.sort(time)[3], 1500.0]), ptr=np.array([0, 2]))
-    assert "fewer than 10 rows" in attacker.refusal(few, end=1500.0)
-    assert "other times were agreed" in attacker.refusal(agreed)
-    assert "in a grid only" in attacker.refusal(attacker.first(m.Describe))
-    attacker.site = Site(X, surv(event, time))
-    attacker.ask(proposed)
-    for changes in ({"times": agreed.times - 1.0}, {"end": agreed.end - 1e-6}):
-        assert "other times were agreed" in attacker.refusal(agreed, **changes)
-    assert isinstance(attacker.ask(agreed), wire.Coarsened)
-    attacker.site = Site(X, surv(event, time))
-    for end in np.sort(time)[3:5]:  # before it looks at a row
-        grid = np.linspace(end / 2, end, N_ROWS + 1)
-        assert "more times than the site has rows" in attacker.refusal(proposed, grid=grid)
-    assert isinstance(attacker.ask(proposed), wire.Proposed)
+    other = wire.Begin(replace(programme, session="other", **changes))
+    for is_first in (True, False):
+        site = site_of(rows, "A")
+        pair = [wire.Begin(programme), other]
+        one, two = pair if is_first else pair[::-1]
+        assert isinstance(answer(site, one), wire.Joined)
+        assert "other times were agreed or proposed before" in refusal(site, two)
+        assert isinstance(answer(site, one), wire.Joined)
 
 
-def test_labels_of_persons_and_of_few_rows_stay(rows):
-    X, time, event = rows
-    person = np.array([f"person {i // 2}" for i in range(N_ROWS)])
-    site = Site(X, surv(event, time, subject=person))
-    attacker = Attacker(site)
-    asked = json.loads(attacker.first(m.Describe).model) | {"agreed": {"subjects": True}}
-    describe = m.Describe(json.dumps(asked))
-    assert attacker.refusal(describe) == "['subjects'] are not told"
-    stratum = np.where(np.arange(N_ROWS) < 9, "alone", "many")
-    site = Site(X, surv(event, time, stratum=stratum))
-    answers = []
-
-    def listen(message):
-        answers.append(site.answer(message))
-        return answers[-1]
-
-    coordinator = Coordinator(CoxLassoCCD(alpha=0.02), {"A": listen}, grid=GRID)
-    coordinator.fit()
-    assert (coordinator.left_out_, site.left_out_) == ({"A": 1}, ("alone",))
-    for answer in answers:
-        assert b"alone" not in answer
-        assert "alone".encode("utf-32-le") not in answer
-    assert any("many".encode("utf-32-le") in answer for answer in answers)
+def test_other_sites_are_not_joined(rows, programme):
+    """Else the difference of two sums is the part of the site that comes or goes."""
+    site = site_of(rows, "A")
+    assert isinstance(answer(site, wire.Begin(programme)), wire.Joined)
+    for names in (("A", "B", "D"), ("A", "B", "C", "D")):
+        other = wire.Begin(replace(programme, session="other", sites=names))
+        assert "it has taken part in fits of other sites" in refusal(site, other)
 
 
-def test_groups_of_censoring_need_rows_of_every_time(rows):
-    X, time, event = rows
-    group = np.where(np.arange(N_ROWS) < 3, 7, 8)
-    site = Site(X, competing_risks(event.astype(int), time), censoring_groups=group)
-    text = model_text(FineGrayCCD())
-    proposed = wire.decode(site.answer(wire.encode(wire.Propose(text, GRID, 0))))
-    assert isinstance(proposed, wire.Proposed)
-    times = wire.Coarsen(text, np.zeros(1, int), GRID[[4, 29]], np.array([0, 2]), GRID[-1])
-    answer = wire.decode(site.answer(wire.encode(times)))
-    assert "some times have fewer than 10 rows" in answer.reason
+# -- messages of before -----------------------------------------------------------------------
+def test_what_was_said_before_tells_nothing_new(rows):
+    middle = Middle(sites_of(rows))
+    middle.fit()
+    site, heard, said = middle.sites["A"], middle.heard["A"], middle.said["A"]
+    told = site.n_exchanges_
+    for content in reversed(heard[1:]):  # to a site whose fit is over
+        assert isinstance(answer(site, content), wire.Refused)
+    for content, before in zip(heard, said, strict=True):
+        again = answer(site, content)
+        if not isinstance(content, wire.Seal):  # nonces are random
+            assert wire.encode(again) == wire.encode(before)
+    assert site.n_exchanges_ == told
+    seal, start = heard[1:3]
+    for content in heard[:3]:
+        answer(site, content)
+    assert "is of the keys of a fit that has begun" in refusal(site, seal)
+    assert "begins a fit that has begun" in refusal(site, start)
+    assert isinstance(answer(site, heard[3]), wire.Covered)  # and it goes on
+    joined = answer(site, wire.Begin(replace(heard[0].programme, session="another")))
+    answer(site, replace(seal, joined=seal.joined | {"A": joined}))
+    assert "does not open" in refusal(site, start)
+    other = site_of(rows, "A", key=Identity.new())
+    answer(other, heard[0])
+    assert "something else of this site" in refusal(other, seal)
 
 
-def test_columns_of_nobody_look_like_those_of_few(rows):
-    X, time, event = rows
+def test_one_mask_does_not_cover_two_versions_of_rows(rows):
+    """Their difference would be read, by who has the site say all again when rows have changed."""
+    key, secret = Identity.new(), b"kept"
+    sites = sites_of(rows) | {"A": site_of(rows, "A", key=key, secret=secret)}
+    middle = Middle(sites)
+    middle.fit()
+    X, y = rows
+    changed = X.copy()
+    changed[0, 0] = 1.0 - changed[0, 0]
+    for values in (X, changed):
+        site = site_of((values, y), "A", key=key, secret=secret)
+        parts = [answer(site, content) for content in middle.heard["A"][:4]][2:]
+        is_same = [
+            (part.words == before.words).mean()
+            for part, before in zip(parts, middle.said["A"][2:], strict=False)
+            if isinstance(part, wire.Covered)
+        ]
+        assert is_same == ([1.0, 1.0] if values is X else [0.0])
+
+
+def test_messages_before_a_fit_are_answered_by_that_it_is_lost(rows):
+    for content in (wire.Seal({}), wire.Start({}), wire.Add(1, np.zeros(3, np.uint64))):
+        assert answer(site_of(rows, "A"), content) == wire.Lost()
+
+
+# -- rows -------------------------------------------------------------------------------------
+def test_labels_of_few_rows_stay(rows):
+    X, y = rows
+    stratum = np.where(np.arange(N_ROWS) < 27, "alone", "many")
+    sites = sites_of((X, surv(y["event"], y["time"], stratum=stratum)))
+    middle = Middle(sites)
+    middle.fit()
+    for name, said in middle.said.items():
+        assert sites[name].left_out_ == ("alone",)
+        data = b"".join(map(wire.encode, said))
+        assert b"alone" not in data
+        assert "alone".encode("utf-32-le") not in data and "many".encode("utf-32-le") in data
+
+
+def test_columns_of_nobody_look_like_those_of_few(rows, monkeypatch):
+    found, cover = [], Circle.cover
+
+    def keep(self, words, transcript):
+        found.append((self.name, words.tobytes()))
+        return cover(self, words, transcript)
+
+    monkeypatch.setattr(Circle, "cover", keep)
     told = []
-    for n_ones in (0, 9):
-        X = X.copy()
+    for n_ones in (0, 27):
+        X = rows[0].copy()
         X[:, 1], X[:n_ones, 1] = 0.0, 1.0
-        answers = []
-        site = Site(X, surv(event, time), secret=b"same")
-
-        def listen(message, site=site, answers=answers):
-            answers.append(site.answer(message))
-            return answers[-1]
-
-        Coordinator(CoxLassoCCD(alpha=0.02), {"A": listen}, grid=GRID).fit()
-        assert site.absent_ == ("1",)
-        told.append(answers)
-    # beside the contents: digests of two messages, and of rows under a secret
-    first, second = ([wire.encode(wire.decode(answer)) for answer in some] for some in told)
-    assert first == second
-    rows_of = [{wire.read(answer).rows for answer in some} for some in told]
-    assert [len(some) for some in rows_of] == [1, 1]
+        middle = Middle(sites_of((X, rows[1])))
+        middle.fit()
+        assert middle.sites["A"].absent_ == ("1",)
+        joined = [wire.encode(replace(said[0], public="")) for said in middle.said.values()]
+        told.append((joined, sorted(found)))
+        found.clear()
+    assert told[0] == told[1]
 
 
-def test_intercepts_far_from_the_rows_do_not_single_out_the_largest(rows):
+def test_points_far_from_the_rows_do_not_single_out_the_largest(rows):
     """There, sums of curvatures are exp(eta) of one row, and residuals are the outcome."""
-    X, _, event = rows
-    attacker = Attacker(Site(X, event.astype(int)), LogisticCCD(alpha=0.02), grid=None)
-    evaluate, slopes = attacker.first(m.Ask, m.Evaluate), attacker.first(m.Ask, m.Slopes)
-    steep = m.Coef(np.array([4]), np.array([4.0]))
-    assert isinstance(attacker.ask(evaluate, coef=steep), m.Answers)
-    for center in (-40.0, 40.0):
-        reason = attacker.refusal(evaluate, coef=steep, center=center)
-        assert "one row would be more than 20%" in reason
-    for center in (-745.0, np.inf, 1e308):
-        assert "far from all rows" in attacker.refusal(evaluate, coef=NOWHERE, center=center)
-    assert "one row would be more" in attacker.refusal(slopes, coef=steep, intercept=-40.0)
-
-
-def test_weights_are_fewer_than_rows_of_a_sum(rows):
-    """Sums under as many vectors of weights as there are rows in a cell span these rows."""
-    X, time, event = rows
-    attacker = Attacker(Site(X[:, :4], surv(event, time)), rows_per_time=100)
-    weigh = attacker.first(m.Ask, m.Weigh)
-    assert isinstance(attacker.ask(weigh, weight=m.Recipe("train", 1, 0, 2)), m.Answers)
-    for number in range(8):
-        recipe = m.Recipe("exponential", 3, number)
-        assert isinstance(attacker.ask(weigh, weight=recipe), m.Answers)
-    more = m.Recipe("exponential", 3, 8)
-    assert "under 10 independent vectors of weights" in attacker.refusal(weigh, weight=more)
-    assert isinstance(attacker.ask(weigh, weight=m.Recipe("test", 1, 1, 2)), m.Answers)
-    arrange = attacker.first(m.Arrange)  # other numbers of parts deal anew
-    arrange = replace(arrange, tables=arrange.tables | {"part": np.array([1])}, digest="other")
-    attacker.ask(arrange)
-    weigh = replace(weigh, plan="other")
-    recipe = m.Recipe("test", 1, 1, 2)
-    assert "independent vectors" in attacker.refusal(weigh, weight=recipe)
-    for kind, number, of in (("train", 0, 10**12), ("train", -1, 2), ("test", 0, 1)):
-        recipe = m.Recipe(kind, 1, number, of)
-        assert "do not exist" in attacker.refusal(weigh, weight=recipe)
-
-
-def test_models_are_few(rows):
-    X, time, event = rows
-    attacker = Attacker(Site(X, surv(event, time), rules=Rules(max_models=3)))
-    cuts = [attacker.ask(m.Describe(model_text(CoxLassoCCD(time_varying={0: [c]})))) for c in GRID]
-    assert [type(answer) for answer in cuts[:2]] == [m.Description] * 2
-    assert {type(answer) for answer in cuts[2:]} == {wire.Refused}
-    assert "read for 3 models (`max_models`)" in cuts[-1].reason
-    assert isinstance(attacker.ask(attacker.first(m.Describe)), m.Description)
-
-
-def test_rows_follow_from_sums_at_chosen_points(rows):
-    """What no rule stops, and the guide says: 2**q evaluations are the table of q columns."""
-    X, time, event = rows
-    attacker = Attacker(Site(X, surv(event, time)), CoxLassoCCD(alpha=0.05))
-    evaluate, q, step = attacker.first(m.Ask, m.Evaluate), 4, 0.1
-    corners = np.array(list(product([0, 1], repeat=q)))
-    asked = [m.Coef(np.flatnonzero(c), np.full(c.sum(), step)) for c in corners]
-    requests = tuple(replace(evaluate.requests[0], coef=coef) for coef in asked)
-    answer = attacker.ask(replace(evaluate, requests=requests))
-    risk = np.array([of.tables["risk"] for of in answer.of])  # of exits at each time
-    found = np.linalg.solve(np.exp(step * corners @ corners.T), risk)
-    times = attacker.first(wire.Coarsen).times
-    truth = np.zeros_like(found)
-    cell = np.searchsorted(times, np.minimum(time, times[-1])) + risk.shape[1] - len(times)
-    np.add.at(truth, ((X[:, :q] @ [8, 4, 2, 1]).astype(int), cell), 1.0)
-    assert found == pytest.approx(truth, abs=1e-4)
-    assert (truth == 1.0).any()
-
-
-def test_problems_of_other_rows_are_refused(rows):
-    """Compiled code would look for their rows outside of its tables."""
-    X, time, event = rows
-    group = np.arange(N_ROWS) % 2
-    y = competing_risks(event * (1 + (X[:, 0] > 0)), time)
-    site = Site(X, y, censoring_groups=group)
-    attacker = Attacker(site, FineGrayCCD(alpha=0.02))
-    arrange, evaluate = attacker.first(m.Arrange), attacker.first(m.Ask, m.Evaluate)
-    given = arrange.tables
-    for name, spoilt, reason in (
-        ("lane_group", given["lane_group"] + 1, "'lane_group' that is not of whole"),
-        ("lane_group", given["lane_group"][::-1], "does not have the lanes of the site's rows"),
-        ("lane_stratum", given["lane_stratum"][:1], "'lane_group' that is not of whole"),
-        ("labels_censoring", given["labels_censoring"] + 5, "lacks labels of the site's rows"),
-        ("labels_censoring", np.array(["a", "b"]), "lacks labels of the site's rows"),
-        ("table_ptr", given["table_ptr"].astype(np.int32), "'table_ptr' that is not of whole"),
-        ("table_ptr", given["table_ptr"] - given["table_ptr"], "no offsets into 'table_time'"),
-        ("table_time", given["table_time"] * np.nan, "'table_time' that is not of numbers from"),
-    ):
-        changes = {"tables": given | {name: spoilt}, "digest": "other"}
-        assert reason in attacker.refusal(arrange, **changes), name
-    censoring = evaluate.requests[0].tables["censoring"]
-    for tables, reason in (
-        ({}, "has the tables [], not ['censoring']"),
-        ({"censoring": censoring * 0.0}, "'censoring' that is not of numbers from 5e-324"),
-    ):
-        assert reason in attacker.refusal(evaluate, tables=tables)
-    assert "rescale the columns" in attacker.refusal(evaluate, in_logs=True)
-    assert isinstance(attacker.ask(evaluate), m.Answers)
+    X, y = rows
+    sites = sites_of((X, y["event"].astype(int)))
+    middle = Middle(sites)
+    middle.fit(LogisticCCD(alpha=0.002), None)
+    local = sites["A"]._session.local
+    for want in ((), ("gradient", "size", "curvature")):
+        for center in (0.0, -40.0, 40.0, -745.0, np.inf, 1e308):
+            coef = m.Coef(np.array([4]), np.array([4.0]))
+            request = (
+                m.Slopes(m.Recipe(), coef, {}, intercept=center, want=want)
+                if want
+                else m.Evaluate(m.Recipe(), coef, None, center=center)
+            )
+            [found] = local.ask(local._plan, [request])
+            assert (found is not None) == (center == 0.0), (want, center)
 
 
 # -- bytes ------------------------------------------------------------------------------------
 def test_whatever_bytes_come_a_site_answers(rows):
-    X, time, event = rows
-    attacker = Attacker(Site(X, surv(event, time), rules=Rules(max_exchanges=10**6)))
+    middle = Middle(sites_of(rows))
+    middle.fit()
+    site = site_of(rows, "A", rules=Rules(max_exchanges=10**6))
     rng = np.random.default_rng(0)
-    messages = [wire.encode(message) for message in attacker.heard[:6]]
+    messages = [wire.encode(message) for message in middle.heard["A"][:6]]
     for _ in range(300):
         data = bytearray(messages[rng.integers(len(messages))])
         for at in rng.integers(len(data), size=rng.integers(1, 6)):
             data[at] = rng.integers(256)
-        wire.decode(attacker.site.answer(bytes(data[: rng.integers(1, 3) * len(data)])))
+        wire.decode(site.answer(bytes(data[: rng.integers(1, 3) * len(data)])))
 
 
 def test_links_that_lie_in_the_folder_are_not_followed(tmp_path):
@@ -291,10 +524,3 @@ def test_a_folder_has_one_coordinator(tmp_path):
         only_one(tmp_path).__enter__()
     with only_one(tmp_path):
         pass
-
-
-@pytest.mark.parametrize("secret", [5, b"", "text"])
-def test_secrets_are_bytes(rows, secret):
-    X, time, event = rows
-    with pytest.raises(TypeError, match="`secret` must be bytes"):
-        Site(X, surv(event, time), secret=secret)
