@@ -75,7 +75,7 @@ def _check_alike(joined):
                 f"column {j} of site {name!r} is {one!r}, and that of {first!r} is {two!r}; give "
                 "all sites the same columns in the same order."
             )
-        for label in ("labels", "classes"):
+        for label in ("labels", "censor_labels", "classes"):
             kinds = {kind.facts[label].dtype.kind == "U" for kind in (said, other)}
             if len(kinds) > 1:
                 raise ValueError(
