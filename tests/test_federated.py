@@ -123,6 +123,8 @@ def pooled(X, y, coordinator, sites, cuts=CUTS):
 
 CASES = {
     "breslow": (CoxLassoCCD(alpha=0.003), "plain"),
+    "efron": (CoxLassoCCD(alpha=0.003, ties="efron"), "plain"),
+    "efron, delayed entry": (CoxLassoCCD(alpha=0.003, ties="efron"), "delayed"),
     "delayed entry": (CoxLassoCCD(alpha=0.003), "delayed"),
     "strata": (CoxLassoCCD(alpha=0.003), "strata"),
     "pieces": (CoxLassoCCD(alpha=0.003, time_varying={2: [300.0]}), "plain"),
@@ -314,7 +316,7 @@ def test_a_part_is_read_by_nobody_and_all_parts_add_up(cox, covers):
             assert not (seen == reduce(arithmetic.add, [plain[k] for k in some])).any()
     for name in NAMES:
         words = np.concatenate(sent[name])
-        assert len(words) > 1000 and len(np.unique(words)) == len(words)
+        assert len(words) > 800 and len(np.unique(words)) == len(words)
         bits = (words[:, None] >> np.arange(61, dtype=np.uint64)) & np.uint64(1)
         assert abs(bits.mean(axis=0) - 0.5).max() < 2.5 / np.sqrt(len(words))
     again = {name: [covered for _, covered in cells] for name, cells in covers.items()}
@@ -443,7 +445,6 @@ def begun(sites, model=LASSO, **options):
 
 
 REFUSED = {  # programme, rules and columns: the reason
-    "are of single rows; take ties='breslow'": (CoxLassoCCD(ties="efron"), {}, {}),
     "its times are told in a grid only": (LASSO, {"grid": None}, {}),
     "`grid` has more times than the site has rows": (LASSO, {"grid": np.arange(1.0, 702.0)}, {}),
     r"at 0 points \(`max_matrices`\); take level='diagonal'": (LASSO, {"level": "full"}, {}),
@@ -479,10 +480,10 @@ def test_sites_refuse_programmes_that_would_tell_rows(cox, reason):
 
 def test_sites_refuse_levels_of_few_rows(cox):
     X, y = cox
-    level = np.arange(len(X)) % 3
+    level = np.arange(len(X)) % 4
     level[np.flatnonzero(level == 0)[9:]] = 1  # nine rows are of the level without a column
-    levels = np.column_stack([X[:, 0], level == 1, level == 2, X[:, 2]]).astype(float)
-    with pytest.raises(RefusedError, match="fewer than 10 rows have none of the columns 1 to 2"):
+    levels = np.column_stack([X[:, 0], level == 1, level == 2, level == 3]).astype(float)
+    with pytest.raises(RefusedError, match="fewer than 10 rows have none of the columns 1 to 3"):
         fit_over(sites_of(csr_array(levels), y), LASSO)
 
 

@@ -19,6 +19,7 @@ N_ROWS, GRID = 900, np.arange(20.0, 1220.0, 40.0)
 NAMES = ("A", "B", "C")
 MODEL = CoxLassoCCD(alpha=0.02)
 OTHER_SUM = "the sum that came is not that of what the sites sent"
+NO_SUM = "what the sites have sent does not add up"
 OTHER_SHARE = "the share of site '.' does not open"
 
 
@@ -63,8 +64,8 @@ class Middle:
         return Coordinator(model, send, grid=grid, **options).fit()
 
     def refusal(self, **options):
-        """Words of the site that refuses."""
-        with pytest.raises(RefusedError, match=r"^site '.' refused: ") as caught:
+        """Words of the site that refuses, or of who sees first that nothing adds up."""
+        with pytest.raises(RefusedError, match=rf"^site '.' refused: |^{NO_SUM}") as caught:
             self.fit(**options)
         return str(caught.value)
 
@@ -213,7 +214,7 @@ OPENINGS = {  # kind of message, sites that are told another one, which, and why
         "B": replace(s.joined["B"], public="00" * 32)}), "is no valid one"),
     "no key": (wire.Seal, "A", lambda s: replace(s, joined=s.joined | {
         "B": replace(s.joined["B"], public="key")}), "a public key of a site is none"),
-    "facts": (wire.Seal, "AB", lambda s: table_changed(s, "C", **POWERS), OTHER_SUM),
+    "facts": (wire.Seal, "AB", lambda s: table_changed(s, "C", **POWERS), NO_SUM),
     "facts to all": (wire.Seal, "ABC", lambda s: table_changed(s, "C", **POWERS),
                      "has something else of this site than what it has said"),
     "facts of another form": (wire.Seal, "A", lambda s: table_changed(
@@ -227,7 +228,7 @@ OPENINGS = {  # kind of message, sites that are told another one, which, and why
     "no share": (wire.Start, "A", lambda s: replace(s, sealed=s.sealed | {
         "B": wire.Sealed({})}), OTHER_SHARE),
     "own shares": (wire.Start, "A", lambda s: replace(s, sealed=s.sealed | {
-        "A": s.sealed["B"]}), OTHER_SUM),
+        "A": s.sealed["B"]}), NO_SUM),
     "order": (wire.Seal, "C", lambda s: wire.Start({name: wire.Sealed({}) for name in NAMES}),
               "begins a fit before the site has the keys of all"),
 }  # fmt: skip

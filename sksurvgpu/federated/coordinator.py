@@ -40,7 +40,6 @@ from .wire import (
     encode,
     read,
 )
-from .words import WordsError
 
 __all__ = ["Coordinator", "RefusedError"]
 
@@ -329,8 +328,6 @@ class Coordinator:
         model = self.estimator
         try:
             self.results_ = run(engine, model, then_of(self._then))
-        except WordsError as error:
-            raise RefusedError(f"what the sites have sent does not add up: {error}") from error
         except ValueError as error:
             if engine.was_outside:
                 raise RefusedError(engine.explain()) from error

@@ -59,7 +59,7 @@ class SumEngine:
 
     def __init__(self, public, programme, exchange, local=None, checkpoint=None):
         self.public, self._programme, self._local = public, programme, local
-        self._exchange: Callable[[bytes, Callable], np.ndarray] = exchange
+        self._exchange: Callable[[bytes, Callable, int], np.ndarray] = exchange
         self._checkpoint = checkpoint
         self._problem: Any = None
         self._described: dict[str, Description] = {}
@@ -103,6 +103,17 @@ class SumEngine:
             return self._arrange(message)
         return self._ask(message)
 
+    def _sum(self, form, make, n_words):
+        """Words of all sites, each of which counts itself, so that what is no sum is seen."""
+        words = self._exchange(form, lambda: np.append(encode_counts([1]), make()), n_words + 1)
+        if decode_counts(words[:1])[0] != self.public.n_sites:
+            raise RefusedError(
+                "what the sites have sent does not add up: their programs went apart, or they were "
+                "told different things; install the same versions at the coordinator and all "
+                "sites, and begin anew."
+            )
+        return words[1:]
+
     # -- opening ----------------------------------------------------------------------------------
     def agree(self, model) -> None:
         """Agree on times at which each site has no rows of a kind, or enough."""
@@ -112,7 +123,7 @@ class SumEngine:
         else:
             spans = candidates(len(grid))
             n_flags, n_sites = len(labels) * len(spans), self.public.n_sites
-            words = self._exchange(
+            words = self._sum(
                 b"times",
                 lambda: pack_flags(self._local.propose(model, labels, spans).ravel(), n_sites),
                 len(pack_flags(np.zeros(n_flags, bool), n_sites)),
@@ -130,7 +141,7 @@ class SumEngine:
     def _describe(self, model):
         public, times = self.public, np.unique(self.times.times)
         layout = self._layout_of_description(times)
-        words = self._exchange(
+        words = self._sum(
             layout.form, lambda: layout.words_of(self._local.describe(model, public, times)),
             layout.n_words,
         )  # fmt: skip
@@ -221,10 +232,10 @@ class SumEngine:
             f"{type(request).__name__}: {layout}"
             for request, layout in zip(requests, layouts, strict=True)
         )
-        words = self._exchange(
+        words = self._sum(
             form, lambda: self._part_of(message.plan, requests, layouts), n_requests + sum(sizes)
         )
-        outside = self._count_outside(words[:n_requests])
+        outside = decode_counts(words[:n_requests])
         parts = np.split(words[n_requests:], np.cumsum(sizes)[:-1])
         return Answers(
             tuple(
@@ -246,16 +257,6 @@ class SumEngine:
                 words.append(layout.words_of(None))
         flags = encode_counts(np.array([tables is None for tables in own], np.int64))
         return np.concatenate([flags, *words])
-
-    def _count_outside(self, words):
-        """At how many sites each request is one that nothing is told of."""
-        outside = decode_counts(words)
-        if not np.all((outside >= 0) & (outside <= self.public.n_sites)):
-            raise RefusedError(
-                "what the sites have sent does not add up: their programs went apart; install "
-                "the same versions at the coordinator and all sites, and begin anew."
-            )
-        return outside
 
     def _without_logs(self, message):
         """Answers where some are asked for in logarithms, which do not add up: nothing to these."""
