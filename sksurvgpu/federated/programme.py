@@ -20,7 +20,7 @@ from ..penalties.spec import PenaltySpec
 
 __all__ = ["FUNCTIONS", "Programme", "estimator_of", "text_of", "then_of"]
 
-FUNCTIONS = ("bootstrap", "profile_likelihood", "wald")  # that may follow a fit
+FUNCTIONS = ("bootstrap", "fit_path", "profile_likelihood", "wald")  # that may follow a fit
 OF_THE_SITE = {"n_jobs": 1, "verbose": 0, "folder": None}  # what each party has its own of
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from hashlib import blake2b, sha256
 from queue import Queue
 from threading import Thread
+from typing import Any
 
 import numpy as np
 
@@ -74,7 +75,8 @@ class SiteSession:
         self._thread: Thread | None = None
         self._circle: Circle | None = None
         self._number, self._waits = 0, False
-        self.model = None
+        self.model: Any = None
+        self.results: list = []
         self.asked = ""  # of the last sum, in words
 
     # -- opening ----------------------------------------------------------------------------------

@@ -71,6 +71,8 @@ class Site:
     ----------
     model_ : estimator, or None
         The fit of all sites, which each has when it is done.
+    results_ : list
+        Of the functions that followed it.
     n_exchanges_ : int
         Sums that the site has taken part in, of which the rules allow some.
     absent_ : tuple of str
@@ -115,6 +117,7 @@ class Site:
         self._session: SiteSession | None = None
         self._last = b"", b""  # message and its answer
         self.model_: Any = None
+        self.results_: list = []
 
     @property
     def identity(self) -> Identity:
@@ -197,7 +200,7 @@ class Site:
             return self._session.start(message.sealed)
         found = self._session.add(message.number, message.words)
         if self._session.model is not None:
-            self.model_ = self._session.model
+            self.model_, self.results_ = self._session.model, self._session.results
         return found
 
     def _begin(self, programme, approve):
