@@ -214,8 +214,8 @@ class Coordinator:
         for: the more, the less likely is a row that is so much of a sum that a site refuses.
     then : sequence of (str, dict), default=()
         Functions of this package that follow the fit in the same programme, with their arguments
-        beside the estimator, X and y: "profile_likelihood", "wald", "bootstrap" and "fit_path". What
-        they return is in ``results_``.
+        beside the estimator, X and y: "profile_likelihood", "wald", "bootstrap" and "fit_path".
+        What they return is in ``results_``.
     level : {"diagonal", "sample", "full"}, default="diagonal"
         Matrix of the quadratic model: without one, of one site, or of all. The fit is the same; one
         takes fewer exchanges, and sites must allow it.

@@ -27,6 +27,7 @@ k - 1 of the tokens of the list that ends first are in the other list, too.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -73,8 +74,8 @@ def tell_few(outcome, unit, uses_ties, min_rows) -> str | None:
             np.concatenate([outcome.time, outcome.start]),
             np.concatenate([has_own, np.zeros(len(event), bool)]),
         )
-        cut = smallest_cut(*np.split(both, 2), min_rows, unit, shared=True)
-        if cut < min_rows:
+        exits, entries = np.split(both, 2)
+        if smallest_cut(exits, entries, min_rows, unit, shared=True) < min_rows:
             return f"exits less entries are sums of fewer than {min_rows} rows; {COARSER}"
     return None
 
@@ -124,10 +125,10 @@ def smallest_cut(first, second, enough, unit=None, shared=False) -> float:
     if unit is not None:
         weight, whole = (PARTS // np.maximum(np.bincount(unit), 1))[unit].astype(np.float64), PARTS
     u, v = (first, second) if shared else (_code(first), _code(second))
-    graph = _joined(u, v if shared else v + u.max(initial=-1) + 1, weight)
+    graph: tuple[Any, ...] = _joined(u, v if shared else v + u.max(initial=-1) + 1, weight)
     least = found = float(enough * whole)
     while np.any(graph[2] >= least):
-        graph = _contracted(*graph, graph[2] >= least)
+        graph = _contracted(*graph, chosen=graph[2] >= least)
     for part in _components(*graph):
         found = _cut_of(part, found)
     return found / whole

@@ -338,6 +338,10 @@ class _SiteRows(Rows):
 def handles_of(engine) -> tuple[Rows, Rows]:
     """X and y of a fit over sites, which estimators and functions take as those in partitions."""
     names = engine.public.names
-    of_columns = {"n_columns": len(engine.public.powers)}
-    of_columns["names"] = None if names is None else np.array(names, object)
-    return _SiteRows(engine, (None,), **of_columns), _SiteRows(engine, (None,))
+    names = None if names is None else np.array(names, object)
+    X = _SiteRows(engine, (_refuse,), n_columns=len(engine.public.powers), names=names)
+    return X, _SiteRows(engine, (_refuse,))
+
+
+def _refuse():
+    raise TypeError("the rows are at sites, which do not give them out.")

@@ -140,8 +140,8 @@ class Circle:
 
     Parameters
     ----------
-    identity : Identity
-        Of this site.
+    identity : Identity, or None
+        Of this site; of one alone there is none.
     name : str
         Of this site.
     publics : dict
@@ -150,7 +150,9 @@ class Circle:
         Digest of what the sites have agreed to do.
     """
 
-    def __init__(self, identity: Identity, name: str, publics: dict[str, bytes], session: bytes):
+    def __init__(
+        self, identity: Identity | None, name: str, publics: dict[str, bytes], session: bytes
+    ):
         if name not in publics:
             raise ValueError(f"site {name!r} is not among the sites {sorted(publics)}.")
         self.name, self.names = name, tuple(sorted(publics))

@@ -49,7 +49,7 @@ class Programme:
     @property
     def digest(self) -> bytes:
         """Name of the programme, on which keys and masks depend."""
-        said = [self.session, list(self.sites), self.estimator, self.then]
+        said: list[Any] = [self.session, list(self.sites), self.estimator, self.then]
         said += [self.rows_per_time, self.level, self.matrix_of]
         code = sha256(b"sksurvgpu programme 1 " + json.dumps(said).encode())
         code.update(np.ascontiguousarray(self.grid, "<f8").tobytes())

@@ -39,8 +39,8 @@ def flags_of(proposed, least, labels, spans) -> np.ndarray:
         if len(row):
             for kind in KINDS:
                 if kind in tables:
-                    counts = [tables[f"{kind}{part}"][row[0]] for part in ("", "_by", "_end")]
-                    found[number] &= _is_enough(*counts, proposed.min_rows, least, spans)
+                    at, by, end = (tables[f"{kind}{part}"][row[0]] for part in ("", "_by", "_end"))
+                    found[number] &= _is_enough(at, by, end, proposed.min_rows, least, spans)
     return found
 
 
