@@ -128,7 +128,8 @@ def smallest_cut(first, second, enough, unit=None, shared=False) -> float:
     graph: tuple[Any, ...] = _joined(u, v if shared else v + u.max(initial=-1) + 1, weight)
     least = found = float(enough * whole)
     while np.any(graph[2] >= least):
-        graph = _contracted(*graph, chosen=graph[2] >= least)
+        u, v, weight = graph
+        graph = _contracted(u, v, weight, weight >= least)
     for part in _components(*graph):
         found = _cut_of(part, found)
     return found / whole
