@@ -139,7 +139,7 @@ def estimator_of(text: str) -> PenalizedModel:
     """Estimator of a text, which may be anybody's: of this package, or ValueError."""
     try:
         found = _unpack(json.loads(text))
-    except (TypeError, ValueError, KeyError, RecursionError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"its estimator cannot be read: {error}") from None
     if not isinstance(found, PenalizedModel):
         raise ValueError("its estimator is none of this package")
@@ -166,7 +166,7 @@ def then_of(text: str) -> list[tuple[str, dict]]:
     """Functions that follow the fit, with their options; ValueError if there is no such."""
     try:
         found = [(str(name), dict(options)) for name, options in json.loads(text)]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"what follows its fit cannot be read: {error}") from None
     unknown = sorted({name for name, _ in found}.difference(FUNCTIONS))
     if unknown:
