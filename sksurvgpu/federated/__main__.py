@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -130,7 +131,8 @@ def _ask_user(programme):
 def run_coordinator(folder, waiting, *, sites, estimator, parameters, grid, out, **options):
     """Fit, and write the coefficients."""
     model = getattr(import_module("sksurvgpu"), estimator)(**parameters)
-    send = {name: Mailbox(folder, name, **waiting).send for name in sites}
+    boxes = {name: Mailbox(folder, name, **waiting) for name in sites}
+    send = {name: partial(_send, box, name == sites[-1]) for name, box in boxes.items()}
     if grid is not None:
         first, last, step = grid
         options["grid"] = np.arange(first, last + step / 2, step)
@@ -148,6 +150,15 @@ def run_coordinator(folder, waiting, *, sites, estimator, parameters, grid, out,
         f"{fitted.n_iter_} iterations, {coordinator.n_exchanges_} messages to every site, "
         f"{down:.2f} MB to sites and {up:.2f} MB from them; written: {', '.join(map(str, written))}"
     )
+
+
+def _send(box, is_last, message):
+    """Send a message, and say how far the fit is."""
+    answer = box.send(message)
+    n_messages = len(list(box.folder.glob("*.answer")))
+    if is_last and n_messages % EVERY == 0:
+        print(f"{n_messages} messages to every site", flush=True)
+    return answer
 
 
 def _told(coordinator, n_asked, rows_per_time):

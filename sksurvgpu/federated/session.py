@@ -157,7 +157,7 @@ class SiteSession:
             # The coordinator has them, too; filters are those of all threads, and stay as they are.
             with keep_warnings(), np.errstate(all="ignore"):
                 self.results = run(engine, self._model, self._then)
-            self.model = self._model
+            self.model, self.asked = self._model, ""
             coef = np.ascontiguousarray(self._model.coef_, "<f8")
             self._outbox.put(("done", Done(sha256(coef.tobytes()).hexdigest())))
         except Stopped:
