@@ -12,12 +12,14 @@ from sksurvgpu.backends.sums import messages as m
 from sksurvgpu.backends.sums.part import Part
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.estimators._partition import model_text, read_rows
-from sksurvgpu.federated import Rules, wire
+from sksurvgpu.federated import Rules
 from sksurvgpu.federated import grid as grids
 from sksurvgpu.federated.differences import find_near, smallest_cut, tell_few
 from sksurvgpu.federated.guard import Guard
+from sksurvgpu.federated.ledger import Ledger
 from sksurvgpu.federated.reading import Reader
 from sksurvgpu.federated.rules import NotReleasedError, find_absent
+from sksurvgpu.federated.times import candidates, choose_times, flags_of
 
 OFF = Rules(min_rows=1, largest_share=1.0)
 EFRON, BRESLOW = model_text(CoxLassoCCD(ties="efron")), model_text(CoxLassoCCD())
@@ -95,26 +97,50 @@ def test_smallest_cut_has_no_more_persons_than_any_combination(seed):
     assert smallest_cut(first, second, 9, alone) == smallest_cut(first, second, 9)
 
 
+def potentials(ends, numbers, ground=None):
+    """Rows of which the numbers at both ends differ, for all numbers of nodes in common."""
+    nodes = np.unique(ends)
+    for chosen in product(range(numbers), repeat=len(nodes)):
+        number = dict(zip(nodes, chosen, strict=True))
+        if number.get(ground, 0) == 0:
+            yield np.array([number[i] != number[j] for i, j in ends])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_smallest_cut_of_labels_in_common_is_that_of_any_potentials(seed):
+    """... whether or not there is a ground, whose number is 0."""
+    rng = np.random.default_rng(seed)
+    ends = np.sort(rng.integers(0, rng.integers(2, 7), (int(rng.integers(1, 25)), 2)))
+    for numbers, ground in product((2, 3), (None, 0)):
+        sizes = {int(chosen.sum()) for chosen in potentials(ends, numbers, ground)} - {0}
+        for enough in (1, 3, 10, 99):
+            assert smallest_cut(*ends.T, enough, shared=True) == min(sizes | {enough})
+    unit = rng.integers(0, 1 + len(ends) // 2, len(ends))
+    persons = {len(np.unique(unit[chosen])) for chosen in potentials(ends, 2)} - {0}
+    assert 0 < smallest_cut(*ends.T, 99, unit, shared=True) <= min(persons | {99})
+
+
 # -- sums by time ---------------------------------------------------------------------------------
-def reader_at(arguments, model, times, rules):
+def reader_at(arguments, times, rules):
     """Reader whose agreed times are these, in one stratum."""
-    reader = Reader(arguments, rules)
+    reader = Reader(arguments, rules, Ledger())
     times = np.asarray(times, dtype=float)
     reader.fix(grids.Times(np.zeros(1, np.int64), times, np.array([0, len(times)])), times[-1])
     return reader
 
 
-def part_of(arguments, model, reader):
-    """Partition of the rows that a reader leaves, arranged by itself."""
+def part_of(arguments, model, reader, of_others=()):
+    """Partition of the rows that a reader leaves, arranged by itself; others have events, too."""
     part = Part(lambda: arguments, lambda text, _: reader.read(text))
     told = part.answer(m.Describe(model)).tables
-    n_cells = len(told["time"]) + 1
+    times = np.union1d(told["time"], of_others)
+    n_cells = len(times) + 1
     tables = {
         "part": np.zeros(1, np.int64),
         "center": np.zeros(arguments["X"].n_columns),
         "labels_strata": told["labels"],
-        "event_time": told["time"],
-        "event_ptr": np.array([0, len(told["time"])]),
+        "event_time": times,
+        "event_ptr": np.array([0, len(times)]),
         "bin_end": np.array([n_cells - 1]),
         "few": np.ones(1, bool),
     }
@@ -144,7 +170,7 @@ def rows_with_one_censored():
 
 def test_deaths_beside_exits_tell_a_censored_row_where_times_may_have_few(rows_with_one_censored):
     arguments, X = rows_with_one_censored
-    reader = reader_at(arguments, EFRON, [10.0, 20.0, 30.0, 40.0], OFF)
+    reader = reader_at(arguments, [10.0, 20.0, 30.0, 40.0], OFF)
     part, step = part_of(arguments, EFRON, reader), 0.5
 
     def censored(coef):
@@ -155,20 +181,21 @@ def test_deaths_beside_exits_tell_a_censored_row_where_times_may_have_few(rows_w
     found = [np.log(censored(step * row)) / step for row in np.eye(8)]
     np.testing.assert_allclose(found, X[130], atol=1e-12)
     for rules in (Rules(min_rows=2), Rules()):
-        reader = reader_at(arguments, EFRON, [10.0, 20.0, 30.0, 40.0], rules)
+        reader = reader_at(arguments, [10.0, 20.0, 30.0, 40.0], rules)
         with pytest.raises(NotReleasedError, match=r"(?s)\(censored\).*rows_per_time"):
             reader.read(EFRON)
-        reader_at(arguments, BRESLOW, [10.0, 20.0, 30.0, 40.0], rules).read(BRESLOW)
+        reader_at(arguments, [10.0, 20.0, 30.0, 40.0], rules).read(BRESLOW)
 
 
 def test_agreed_times_of_efrons_ties_have_enough_rows_without_events(rows_with_one_censored):
     arguments, _ = rows_with_one_censored
-    days = np.array([10.0, 20.0, 30.0, 40.0])
-    cells = {}
+    days, none, cells = np.array([10.0, 20.0, 30.0, 40.0]), np.zeros(1, np.int64), {}
+    spans = candidates(len(days))
     for model in (BRESLOW, EFRON):
-        reader = Reader(arguments, Rules())
-        proposed = reader.propose(wire.Propose(model, days, 0))
-        times = grids.agree({"A": proposed}, days)
+        reader = Reader(arguments, Rules(), Ledger())
+        reader.begin(model, days, 0)
+        flags = flags_of(reader.propose(model), 10, none, spans)
+        times = choose_times(none, days, spans, flags)
         reader.fix(times, days[-1])
         cells[model] = times.times.tolist()
         tables = sums_at(part_of(arguments, model, reader), np.zeros(8)).tables
@@ -189,47 +216,48 @@ def test_sums_over_events_tell_few_rows_without():
     X, time, event = rng.normal(size=(90, 5)), np.repeat([1.0, 2.0, 3.0], 30), np.ones(90, bool)
     event[[4, 50, 51]] = False
     arguments = {"X": build_design(X), "y": surv(event, time)}
-    part = part_of(arguments, BRESLOW, reader_at(arguments, BRESLOW, [1.0, 2.0, 3.0], OFF))
+    part = part_of(arguments, BRESLOW, reader_at(arguments, [1.0, 2.0, 3.0], OFF))
     step = 1e-5
     evaluated = [[sums_at(part, s * step * row) for s in (-1, 1)] for row in np.eye(5)]
     whole = [np.sum(b.tables["risk"] - a.tables["risk"]) / (2 * step) for a, b in evaluated]
     deaths = [(b.loglik - a.loglik) / (2 * step) for a, b in evaluated]
     np.testing.assert_allclose(np.subtract(whole, deaths), X[~event].sum(axis=0), atol=1e-5)
     with pytest.raises(NotReleasedError, match="a grid that ends earlier"):
-        reader_at(arguments, BRESLOW, [1.0, 2.0, 3.0], Rules(min_rows=4)).read(BRESLOW)
-    reader_at(arguments, BRESLOW, [1.0, 2.0], Rules(min_rows=4)).read(BRESLOW)  # 30 more
+        reader_at(arguments, [1.0, 2.0, 3.0], Rules(min_rows=4)).read(BRESLOW)
+    reader_at(arguments, [1.0, 2.0], Rules(min_rows=4)).read(BRESLOW)  # 30 more
+
+
+def delayed(counts, rng):
+    """Rows by when they enter, end, and have an event or not; three columns."""
+    kinds = np.repeat(np.array(list(counts), float), list(counts.values()), axis=0)
+    start, time, event = kinds.T
+    y = surv(event > 0, time, start=start)
+    return {"X": build_design(rng.normal(size=(len(y), 3))), "y": y}
 
 
 def test_exits_less_entries_are_of_enough_rows():
-    """Of who enters at once, all but two end at 10, and all others enter then."""
-    rng = np.random.default_rng(5)
-    first, kinds = np.repeat([0, 1, 2], [40, 2, 40]), np.array([[0, 10], [0, 20], [11, 20]], float)
-    start, time = kinds[first].T
-    event, X = np.arange(82) % 2 == 0, rng.normal(size=(82, 3))
-    weights = np.exp(0.3 * X[:, 0])
-    exits, entries = weights[time == 20.0].sum(), weights[start == 11.0].sum()
-    assert exits - entries == pytest.approx(weights[first == 1].sum())  # both are of 40 and more
-    arguments = {"X": build_design(X), "y": surv(event, time, start=start)}
-    reader_at(arguments, BRESLOW, [10.0, 20.0], Rules(min_rows=2)).read(BRESLOW)
+    """Who enters at 11 ends at 20, and two others end when they enter: all others are apart."""
+    counts = {(0, 30): 20, (11, 20): 20}
+    counts = {(*when, event): n for when, n in counts.items() for event in (0, 1)}
+    arguments, times = delayed(counts | {(11, 30, 1): 2}, np.random.default_rng(5)), [10, 20, 30]
+    reader, coef = reader_at(arguments, times, Rules(min_rows=2)), np.array([0.3, -0.5, 0.2])
+    risk = sums_at(part_of(arguments, BRESLOW, reader, [10.0]), coef).tables["risk"].sum(axis=0)
+    assert -(risk[1] + risk[2]) == pytest.approx(np.exp(arguments["X"].dot(coef)[80:]).sum())
     with pytest.raises(NotReleasedError, match=r"exits less entries .*rows_per_time"):
-        reader_at(arguments, BRESLOW, [10.0, 20.0], Rules(min_rows=3)).read(BRESLOW)
-    reader_at(arguments, BRESLOW, [20.0], Rules(min_rows=3)).read(BRESLOW)
+        reader_at(arguments, times, Rules(min_rows=3)).read(BRESLOW)
+    reader_at(arguments, [20, 30], Rules(min_rows=3)).read(BRESLOW)
 
 
-def test_exits_with_and_without_event_less_entries_are_of_enough_rows():
-    """Of rows with an event at 20, three have entered late, and of those without, all but three."""
-    start = np.repeat([0.0, 10.0], 60)
-    event = np.arange(120) % 2 == 0
-    time = np.where(start == 0.0, np.repeat([10.0, 20.0, 10.0, 20.0], 30), 20.0)
-    late = time == 20.0
-    event[late] = (start == 0.0)[late]
-    event[[117, 118, 119]] = True
-    outcome = read_rows(
-        EFRON, {"X": build_design(np.ones((120, 1))), "y": surv(event, time, start=start)}
-    ).outcome
-    assert tell_few(outcome, None, False, 10) is None
-    assert "exits less entries" in tell_few(outcome, None, True, 10)
-    assert tell_few(outcome, None, True, 3) is None
+def test_exits_less_entries_and_deaths_are_of_enough_rows():
+    """Who enters at 10 has no event at 20, but for three, and who ends at 10 has one."""
+    counts = {(0, 10, 1): 30, (0, 20, 1): 30, (10, 20, 0): 30, (10, 20, 1): 3}
+    arguments = delayed(counts, np.random.default_rng(6))
+    reader = reader_at(arguments, [10, 20], Rules(min_rows=3))
+    tables = sums_at(part_of(arguments, EFRON, reader), np.zeros(3)).tables
+    assert (tables["risk"].sum(axis=0) - tables["tied"])[1:].sum() == pytest.approx(-3)
+    with pytest.raises(NotReleasedError, match="exits less entries"):
+        reader_at(arguments, [10, 20], Rules(min_rows=4)).read(EFRON)
+    reader_at(arguments, [10, 20], Rules(min_rows=30)).read(BRESLOW)
 
 
 def test_sums_by_stratum_and_by_group_of_censoring_differ_in_enough_rows():
@@ -270,11 +298,11 @@ def test_folds_are_looked_at_for_differences(rows_with_one_censored):
     others = np.setdiff1d(np.arange(400), np.arange(130, 157))[::3]
 
     def check(model, without):
-        reader = reader_at(arguments, model, times, Rules())
+        reader = reader_at(arguments, times, Rules())
         weight = np.ones(400)
         weight[[*others, *without]] = 0.0
         pattern = part_of(arguments, model, reader).pattern_of(m.Recipe())
-        Guard(Rules(), pattern.arranged, weight, {})
+        Guard(Rules(), pattern.arranged, weight)
         assert reader.absent == ()
 
     check(EFRON, [])
@@ -346,14 +374,14 @@ def test_columns_that_differ_in_one_person_tell_when_it_ended(rows_with_one_cens
         request = m.Slopes(
             m.Recipe(), m.Coef.of(np.zeros(4)), {"hazard": hazard, "edges": np.zeros((1, 2))}
         )
-        part = part_of(arguments, BRESLOW, reader_at(arguments, BRESLOW, times, OFF))
+        part = part_of(arguments, BRESLOW, reader_at(arguments, times, OFF))
         [sums] = part.answer(m.Ask("it", (request,))).of
         told = abs(sums.tables["gradient"][2] - sums.tables["gradient"][0])
         guesses = abs(np.subtract.outer([0.0, 1.0], hazard))
         event, time = np.unravel_index(np.argmin(abs(guesses - told)), guesses.shape)
         assert guesses[event, time] == pytest.approx(told)
         assert (event, times[time]) == tuple(arguments["y"][["event", "time"]][person])
-        reader = reader_at(arguments, BRESLOW, times, Rules())
+        reader = reader_at(arguments, times, Rules())
         [sums] = part_of(arguments, BRESLOW, reader).answer(m.Ask("it", (request,))).of
         assert reader.absent == ("2",)
         assert sums.tables["gradient"][2] == 0.0
