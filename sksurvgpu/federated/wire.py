@@ -15,6 +15,7 @@ import zipfile
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from io import BytesIO
+from threading import Lock
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -44,6 +45,7 @@ LARGEST, LARGEST_HEADER = 1 << 32, 1 << 27  # bytes of a message
 MOST_MEMBERS = 1 << 14
 KINDS = "biufU"  # of arrays
 LARGEST_INTEGER = 1 << 62
+_parsing = Lock()  # NumPy parses headers as Python, whose 3.11 counts depth for all threads at once
 _READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0}
 
 
@@ -236,7 +238,8 @@ def _read_array(data):
     version = np.lib.format.read_magic(stream)
     if version not in _READ_HEADER:
         raise ValueError(f"version {version} of arrays is unknown.")
-    shape, in_columns, dtype = _READ_HEADER[version](stream)
+    with _parsing:
+        shape, in_columns, dtype = _READ_HEADER[version](stream)
     if dtype.kind not in KINDS or dtype.hasobject:
         raise ValueError(f"an array of {dtype} does not travel.")
     size, rest = 1, len(data) - stream.tell()
