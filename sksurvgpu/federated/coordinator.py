@@ -189,10 +189,9 @@ def _check_kinds(estimator, sites):
 
 def _result_of(future, name):
     """Answer of a site, or who could not be reached."""
-    try:
-        return future.result()
-    except Exception as error:
+    if error := future.exception():
         raise RuntimeError(f"site {name!r} could not be reached: {error!r}.") from error
+    return future.result()
 
 
 class Coordinator:
