@@ -509,6 +509,10 @@ def test_small_sites_and_strata_stand_aside(cox):
     X, y = cox
     with pytest.raises(RefusedError, match="'A' refused: it has fewer than 10 rows that could be"):
         fit_over(sites_of(X, y, cuts=(0, 9, 1000, 2400)), LASSO, GRID[9::10])
+    n_times = [
+        len(fit_over(sites_of(X, y, cuts=(0, n, 1000, 2400)), LASSO).grid_) for n in (99, 700)
+    ]
+    assert 0 < n_times[0] < n_times[1]  # that all sites have rows for
     stratum = np.where(np.arange(len(y)) % 700 < 12, "rare", "common")
     sites = sites_of(X, surv(y["event"], y["time"], stratum=stratum))
     coordinator = fit_over(sites, CoxLassoCCD(alpha=0.01))
