@@ -80,8 +80,7 @@ class Local:
             found["powers"][j] = _order_of(design.stored_values(j))
         value = getattr(outcome, "value", np.zeros(0)) if "classes" not in rows.told else []
         found["power"] = np.array([_order_of(np.asarray(value, float))], np.int64)
-        start = getattr(outcome, "start", None)
-        found["has_entries"] = np.array([start is not None and bool(start.any())])
+        found["has_entries"] = np.array([getattr(outcome, "start", None) is not None])
         for name in ("has_strata", "has_subjects"):
             found[name] = np.asarray(rows.told.get(name, [False]), bool)
         found["has_groups"] = np.array(["groups" in rows.told])
