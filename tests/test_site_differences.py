@@ -309,6 +309,9 @@ def test_folds_are_looked_at_for_differences(rows_with_one_censored):
     check(BRESLOW, [130, 131])
     with pytest.raises(NotReleasedError, match="exits less deaths"):
         check(EFRON, [130, 131])
+    with pytest.raises(NotReleasedError, match="in a fold or a draw, fewer than 10 rows end"):
+        check(BRESLOW, np.setdiff1d(np.flatnonzero(~event), others)[9:])
+    check(BRESLOW, np.setdiff1d(np.flatnonzero(~event), others)[10:])
     with pytest.raises(NotReleasedError, match="two columns would differ in fewer than 10 rows"):
         check(BRESLOW, [142, 143, 144])
 
