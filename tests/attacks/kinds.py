@@ -1,0 +1,155 @@
+"""How many rows have each combination of columns, from all sums of honest fits: who is alone?
+
+A coordinator knows the coefficients of every point, hence exp(x'b) of all 2^q combinations of q
+columns of ones.  Each sum by time is one linear equation in how many rows of a combination end
+there, which are whole numbers; those of a model without time are equations in all rows together.
+"""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from attacks.listening import listen, split
+from attacks.whole_numbers import determined, solve_whole
+from sksurvgpu import CoxLassoCCD, FineGrayCCD, LogisticCCD, competing_risks, surv
+from sksurvgpu.backends.sums.messages import NODES, Evaluate, Slopes, nodes
+
+__all__ = ["MODELS", "Solved", "rows_of", "solve"]
+
+GRID = np.arange(10.0, 1220.0, 10.0)
+DIGITS = 1e12  # of a sum over some 100 rows, whose rounding is of 1e-13
+FEW = 10
+
+
+class Solved(NamedTuple):
+    """Combinations of columns, by time where there is one, and the rows of each."""
+
+    rank: int  # of the equations
+    unknowns: int
+    by_rank: int  # numbers of rows that follow from linear algebra alone
+    few_by_rank: int  # rows in those of fewer than FEW
+    solved: int  # times at which whole numbers follow
+    times: int
+    wrongly: int
+    few: int  # rows that are fewer than FEW of their combination and time, and known by that
+    rows: int
+
+
+def rows_of(n_rows, q, seed=0):
+    """Columns of ones, and time and event of rows."""
+    rng = np.random.default_rng(seed)
+    X = (rng.random((n_rows, q)) < rng.uniform(0.2, 0.5, q)).astype(float)
+    time = rng.exponential(400.0 * np.exp(-X @ rng.normal(0.0, 0.4, q)))
+    censored = rng.uniform(50.0, 1800.0, n_rows)
+    return X, np.minimum(time, censored) + 0.01, time <= censored
+
+
+def solve(model, q, rules, n_rows=700, n_sites=3, **options) -> Solved:
+    """What the sums of one fit say of rows by combination."""
+    X, time, event = rows_of(n_rows * n_sites, q)
+    fit, outcome, stratum = MODELS[model](X, time, event)
+    grid = {"grid": GRID} if hasattr(outcome, "dtype") and outcome.dtype.names else {}
+    told = listen(fit, split(X, outcome, rules, n_sites), **grid, **options)
+    kinds = np.array(list(product((0.0, 1.0), repeat=q)))
+    kind = (X @ 2.0 ** np.arange(q)[::-1]).astype(int)
+    of_kind = np.prod(np.where(kinds > 0, X.mean(0), 1.0 - X.mean(0)), axis=1)
+    if told.problem is None:
+        return Solved(0, 0, 0, 0, 0, 0, 0, 0, len(X))
+    if not grid:
+        return _solve_without_time(told, kinds, of_kind, X, event)
+    equations, sums = _by_time(told, kinds)
+    plan = told.problem.plan
+    cell = np.zeros(len(X), int)
+    for s, (first, last) in enumerate(zip(plan.cell_ptr[:-1], plan.cell_ptr[1:], strict=True)):
+        times = plan.cell_time[first + 1 : last]
+        place = np.minimum(np.searchsorted(times, time), len(times) - 1)
+        cell = np.where(stratum == s, first + 1 + place, cell)
+    true = np.zeros((len(kinds), sums.shape[1]))
+    np.add.at(true, (kind, cell), 1.0)
+    is_there = true.any(axis=0)
+    expected = of_kind[:, None] * sums[0, is_there]
+    return _judge(equations, sums[:, is_there], true[:, is_there], expected)
+
+
+def _by_time(told, kinds):
+    """Equations at the points of a fit: exp of predictors, and sums of these by time."""
+    points = list(told.points(Evaluate))
+    width = kinds.shape[1]
+    equations = [np.exp(kinds @ at.coef.vector(width) - at.shift) for at, _ in points]
+    return np.array(equations), np.array([answer.tables["risk"] for _, answer in points])
+
+
+def _solve_without_time(told, kinds, of_kind, X, event):
+    """The same of a logistic model: rows by combination in one system.
+
+    Of outcomes there are but their sums, that of all and those by column, in any such number.
+    """
+    n, equations, sums = len(kinds), [], []
+    with_one = np.hstack([np.ones((n, 1)), kinds])  # a sum of all, then those by column
+
+    def chances(coef, intercepts):
+        return 1.0 / (1.0 + np.exp(-(kinds @ coef.vector(kinds.shape[1])) - intercepts[:, None]))
+
+    for at, answer in told.points(Evaluate):
+        p, tables = chances(at.coef, nodes(at.center)), answer.tables
+        of_sums = np.zeros((NODES, with_one.shape[1]))
+        equations.append(np.hstack([p * (1.0 - p), of_sums]))
+        of_sums[:, 0] = 1.0
+        equations.append(np.hstack([-p, of_sums]))
+        sums += [tables["curvature"], tables["score"]]
+    for at, answer in told.points(Slopes):
+        p = chances(at.coef, np.array([at.intercept]))
+        of_sums = np.eye(with_one.shape[1])[1:]
+        equations.append(np.hstack([-kinds.T * p, of_sums]))
+        sums.append(answer.tables["gradient"])
+    kind = (X @ 2.0 ** np.arange(X.shape[1])[::-1]).astype(int)
+    of_outcomes = np.append(event.sum(), X.T @ event)
+    true = np.append(np.bincount(kind, minlength=n), of_outcomes)
+    expected = np.append(of_kind * len(X), np.append(1.0, X.mean(0)) * event.sum())
+    equations, sums = np.vstack(equations), np.concatenate(sums)
+    return _judge(equations, sums[:, None], true[:, None].astype(float), expected[:, None], n)
+
+
+def _judge(equations, sums, true, expected, n_kinds=None):
+    """Solve, and compare with what is true; combinations that no point tells apart are one."""
+    apart, which = np.unique(equations, axis=1, return_inverse=True)
+    joined = np.zeros((2, apart.shape[1], true.shape[1]))
+    np.add.at(joined[0], which.ravel(), true)
+    np.add.at(joined[1], which.ravel(), expected)
+    true, expected = joined
+    misfit = abs(apart @ true - sums).max()
+    assert misfit < 1e-9 * max(1.0, abs(sums).max()), f"these are no sums of a fit: {misfit:.1e}"
+    digits = min(DIGITS, 0.1 / misfit)  # who knows the rounding of floats knows its size
+    rank, is_known = determined(apart, digits)
+    found, fits = solve_whole(apart, sums, expected, digits)
+    is_right = fits & (found == true).all(axis=0)
+    is_kind = np.zeros(len(true), bool)
+    is_kind[which.ravel()[:n_kinds]] = True
+    few = np.where((true < FEW) & is_kind[:, None], true, 0.0)
+    return Solved(
+        rank, len(true), int((is_known & is_kind).sum()), int(few[is_known].sum()),
+        int(is_right.sum()), true.shape[1], int((fits & ~is_right).sum()),
+        int(few[:, is_right].sum()), int(true[is_kind].sum()),
+    )  # fmt: skip
+
+
+def _cox(X, time, event):
+    return CoxLassoCCD(alpha=0.0005), surv(event, time), 0
+
+
+def _strata(X, time, event):
+    stratum = (np.arange(len(X)) % 2).astype(int)
+    return CoxLassoCCD(alpha=0.0005), surv(event, time, stratum=stratum), stratum
+
+
+def _fine_gray(X, time, event):
+    cause = event * (1 + (np.arange(len(X)) % 3 == 0))
+    return FineGrayCCD(alpha=0.0005), competing_risks(cause, time), 0
+
+
+def _logistic(X, time, event):
+    return LogisticCCD(alpha=0.0005), event.astype(int), 0
+
+
+MODELS = {"Cox": _cox, "strata": _strata, "Fine-Gray": _fine_gray, "logistic": _logistic}

@@ -1,0 +1,85 @@
+"""Attacks that recover rows without rules, and nothing under those of the default.
+
+All of them, with numbers: ``python -m tests.attacks.recover``.
+"""
+
+import numpy as np
+import pytest
+
+from attacks import recover
+from attacks.kinds import solve
+from attacks.listening import NO_RULES
+from attacks.whole_numbers import solve_whole
+from sksurvgpu.federated import Rules
+
+# What the rules do not cover yet; a strict mark says when they do.
+OPEN = {
+    "delayed entry: exits less entries",
+    "opening: orders of size",
+    "level without a column, X an array",
+    "columns alike but for a row",
+}
+COVERED = (
+    "cell of one row",
+    "Efron: exits less deaths",
+    "delayed entry: exits less entries",
+    "opening: sums of a column",
+    "opening: orders of size",
+    "level without a column",
+    "level without a column, X an array",
+    "columns alike but for a row",
+    "message of a site",
+    "collusion",
+)
+is_open = pytest.mark.xfail(strict=True, reason="the rules do not cover it")
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_attacks_work_without_rules(name):
+    found = recover.SINGLE[name][2](NO_RULES)
+    # of 1,286 rows and deaths, those in cells of few; of all others, everything
+    assert found.found == found.of or (name == "collusion" and found.found > 100)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=is_open) if name in OPEN else name for name in COVERED]
+)
+def test_nothing_is_recovered_under_rules(name):
+    assert recover.SINGLE[name][2](Rules()).found == 0
+
+
+@pytest.mark.parametrize("name", ["changed sum", "other grids", "a site less"])
+def test_what_a_coordinator_makes_up_is_refused(name):
+    assert recover.SINGLE[name][2](Rules()).found == 0
+
+
+def test_models_are_few():
+    found = recover.other_models(Rules())
+    assert found.found == Rules().max_models - 1 < recover.other_models(NO_RULES).found
+
+
+def test_who_knows_all_rows_but_one_finds_it():
+    """What no rule covers: sums are exact."""
+    found = recover.one_unknown_row(Rules())
+    assert found.found == found.of
+
+
+def test_few_columns_follow_from_all_sums_together():
+    """What no rule covers: sums are exact, and numbers of rows are whole."""
+    few, many = (solve("Cox", q, Rules()) for q in (3, 6))
+    assert (few.by_rank, few.wrongly, many.wrongly) == (0, 0, 0)
+    assert few.solved == few.times
+    assert few.few > 100
+    assert many.solved == many.few == 0
+
+
+def test_whole_numbers_are_those_that_give_the_sums():
+    rng = np.random.default_rng(0)
+    equations, true = rng.random((5, 12)), rng.integers(0, 9, (12, 3)).astype(float)
+    sums = equations @ true
+    found, fits = solve_whole(equations, sums, np.full(true.shape, 4.0), 1e12)
+    assert np.array_equal(found, true)
+    assert fits.all()
+    sums[:, 1] += 1e-6
+    _, fits = solve_whole(equations, sums, np.full(true.shape, 4.0), 1e12)
+    assert fits.tolist() == [True, False, True]
