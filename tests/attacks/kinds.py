@@ -9,11 +9,13 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
-from attacks.listening import listen, split
-from attacks.whole_numbers import determined, solve_whole
 from sksurvgpu import CoxLassoCCD, FineGrayCCD, LogisticCCD, competing_risks, surv
 from sksurvgpu.backends.sums.messages import NODES, Evaluate, Slopes, nodes
+
+from .listening import listen, split
+from .whole_numbers import determined, solve_whole
 
 __all__ = ["MODELS", "Solved", "rows_of", "solve"]
 
@@ -45,12 +47,16 @@ def rows_of(n_rows, q, seed=0):
     return X, np.minimum(time, censored) + 0.01, time <= censored
 
 
-def solve(model, q, rules, n_rows=700, n_sites=3, **options) -> Solved:
-    """What the sums of one fit say of rows by combination."""
+def solve(model, q, rules, n_rows=700, n_sites=3, n_fits=1, **options) -> Solved:
+    """What the sums of a fit, or of several with other penalties, say of rows by combination."""
     X, time, event = rows_of(n_rows * n_sites, q)
     fit, outcome, stratum = MODELS[model](X, time, event)
     grid = {"grid": GRID} if hasattr(outcome, "dtype") and outcome.dtype.names else {}
-    told = listen(fit, split(X, outcome, rules, n_sites), **grid, **options)
+    sites, rng = split(X, outcome, rules, n_sites), np.random.default_rng(0)
+    told = listen(fit, sites, **grid, **options)
+    for _ in range(1, n_fits):
+        penalty = {"alpha": rng.uniform(0.001, 0.02), "penalty_factor": rng.uniform(0.0, 3.0, q)}
+        told.of += listen(clone(fit).set_params(**penalty), sites, **grid, **options).of
     kinds = np.array(list(product((0.0, 1.0), repeat=q)))
     kind = (X @ 2.0 ** np.arange(q)[::-1]).astype(int)
     of_kind = np.prod(np.where(kinds > 0, X.mean(0), 1.0 - X.mean(0)), axis=1)

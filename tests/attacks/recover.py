@@ -19,13 +19,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from attacks.kinds import FEW, GRID, rows_of, solve
-from attacks.listening import NO_RULES, listen, split
-from attacks.whole_numbers import solve_whole
 from sksurvgpu import CoxLassoCCD, surv
 from sksurvgpu.backends.sums.messages import Evaluate, Slopes
 from sksurvgpu.federated import Coordinator, RefusedError, Rules, keys, wire
 from sksurvgpu.federated.words import PRIME
+
+from .kinds import FEW, GRID, rows_of, solve
+from .listening import NO_RULES, listen, split
+from .whole_numbers import solve_whole
 
 N_COLUMNS, N_ROWS = 8, 700  # of each site
 LONELY = 405.0  # between two times of the grid that nobody else has
@@ -254,10 +255,7 @@ def made_up_sum(rules):
 
 def _taken(sites, tries):
     """How many of some programmes sites take part in, the first of which is honest."""
-    told = [
-        listen(model, {name: sites[name] for name in names}, **options)
-        for model, names, options in tries
-    ]
+    told = (listen(model, {n: sites[n] for n in names}, **given) for model, names, given in tries)
     return sum(one.model is not None for one in told) - 1
 
 
@@ -299,11 +297,12 @@ def all_but_one(rules):
     return Found(few, sum(int(count.sum()) for count in counts), "rows and deaths")
 
 
-def whole_numbers(rules, q, n_rows=N_ROWS, n_sites=3, model="Cox"):
-    """All sums of a fit, and that numbers of rows are whole."""
+def whole_numbers(rules, q, n_rows=N_ROWS, n_sites=3, model="Cox", n_fits=1):
+    """All sums of fits, and that numbers of rows are whole."""
     alone = {"min_sites": 1} if n_sites == 1 else {}
     rules = Rules(**alone) if rules is not NO_RULES else rules
-    solved = solve(model, q, rules, n_rows, n_sites, **(FINE if rules is NO_RULES else {}))
+    options = FINE if rules is NO_RULES else {}
+    solved = solve(model, q, rules, n_rows, n_sites, n_fits, **options)
     return Found(max(solved.few, solved.few_by_rank), solved.rows, "rows")
 
 
@@ -368,10 +367,10 @@ def _of_all_sums(most):
             *(ANYONE, aim),
             partial(whole_numbers, q=q, model=model),
         )
-    found["whole numbers and collusion, 4 columns, 700 rows"] = (
-        *(ALL_BUT_ONE, aim),
-        partial(whole_numbers, q=4, n_sites=1),
-    )
+    attack = partial(whole_numbers, q=6, n_fits=3)
+    found["whole numbers of 3 fits, 6 columns, 3 sites of 700 rows"] = ANYONE, aim, attack
+    attack = partial(whole_numbers, q=4, n_sites=1)
+    found["whole numbers and collusion, 4 columns, 700 rows"] = ALL_BUT_ONE, aim, attack
     return found
 
 

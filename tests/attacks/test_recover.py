@@ -71,6 +71,8 @@ def test_few_columns_follow_from_all_sums_together():
     assert few.solved == few.times
     assert few.few > 100
     assert many.solved == many.few == 0
+    more = solve("Cox", 6, Rules(), n_fits=3)
+    assert more.solved == more.times
 
 
 def test_whole_numbers_are_those_that_give_the_sums():
