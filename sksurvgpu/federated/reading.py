@@ -14,6 +14,7 @@ import numpy as np
 
 from ..estimators._partition import read_rows
 from .asked import MOST_CELLS
+from .combinations import tell_rare_combinations
 from .differences import tell_few
 from .grid import (
     Proposed,
@@ -136,7 +137,11 @@ class Reader:
                 f"{names[factor[-1]]}, of which no row has two: all rows less those of the columns "
                 "are sums of these few; leave one of the columns out, or join levels"
             )
-        return replace(rows, design=design)
+        rows = replace(rows, design=design)
+        reason = tell_rare_combinations(rows, self._rules)
+        if reason is not None:
+            raise NotReleasedError(reason)
+        return rows
 
     def _rows(self, model, end, times=None):
         """Rows that count, of which a partition tells: until `end`, and at times where known."""

@@ -59,6 +59,9 @@ class Rules:
         choose points at which sums are told.
     max_matrices : int, default=0
         Points at which a matrix of columns by columns may be asked for.
+    max_listed : int, default=500
+        Combinations of values of all columns up to which each needs ``min_rows`` rows, or none, at
+        each time: so few can be listed, and exact sums tell how many rows have each. 0 lets any be.
     max_work : float, default=1e10
         Numbers on which one message may have the site work, of the order of ten seconds: entries
         of X times requests of the message, or times pieces of time of its model. Fits ask for two
@@ -75,12 +78,13 @@ class Rules:
     max_models: int = 4
     max_programmes: int = 10
     max_matrices: int = 0
+    max_listed: int = 500
     max_work: float = 1e10
     recipes: tuple[str, ...] = ("given", "train", "test", "exponential")
 
     def __post_init__(self):
         names = ("min_rows", 1), ("min_sites", 1), ("max_exchanges", 0), ("max_models", 0)
-        names += ("max_programmes", 0), ("max_matrices", 0)
+        names += ("max_programmes", 0), ("max_matrices", 0), ("max_listed", 0)
         for name, least in names:
             whole(getattr(self, name), name, least, f"must be an integer from {least} on")
         most_of = {"largest_share": 1.0, "longest_range": 700.0, "max_work": np.inf}

@@ -1,0 +1,68 @@
+"""Combinations of covariates that can be listed: how many rows have each follows from exact sums.
+
+A sum of exp(linear predictor) over the rows of a cell is that of a whole number of rows for each
+combination of covariates.  Where there are few, sums at a few points have as many digits as all
+these numbers together, and whoever searches finds them.  So each combination has none, or enough,
+in each cell, unless there are so many that nobody can list them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..data.design.columns import DENSE
+from .grid import few
+
+__all__ = ["number_combinations", "tell_rare_combinations"]
+
+
+def number_combinations(design) -> np.ndarray:
+    """Number of every row's combination of values, from 0 on."""
+    random = np.random.default_rng(0)
+    code = np.zeros(design.n_rows, np.uint64)
+    for j in range(design.n_columns):
+        factor = random.integers(1, 2**64, dtype=np.uint64) | np.uint64(1)
+        values = np.ascontiguousarray(design.stored_values(j), np.float64)
+        bits = _mixed(values.view(np.uint64) * factor)
+        if design.kind[j] == DENSE:
+            code += np.where(values == 0.0, np.uint64(0), bits)
+        else:
+            rows = design.indices[design.indptr[j] : design.indptr[j + 1]]
+            code[rows] += np.where(values == 0.0, np.uint64(0), bits)
+    return np.unique(code, return_inverse=True)[1]
+
+
+def _mixed(bits):
+    """Bits of which every one depends on all (a step of SplitMix64)."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    return bits ^ (bits >> np.uint64(27))
+
+
+def tell_rare_combinations(rows, rules) -> str | None:
+    """Why sums tell of combinations that few rows have in some cell; None where they do not."""
+    number = number_combinations(rows.design)
+    if number.max(initial=-1) >= rules.max_listed or rules.min_rows <= 1:
+        return None
+    labels = [number, *_cells_of(rows.outcome)]
+    unit = np.arange(rows.n_rows) if rows.unit is None else rows.unit
+    of_persons = np.unique(np.column_stack([*labels, unit]), axis=0)[:, :-1]
+    _, counts = np.unique(of_persons, axis=0, return_counts=True)
+    if not few(counts, rules.min_rows).any():
+        return None
+    return (
+        f"its columns have no more than {rules.max_listed:,} combinations of values "
+        f"(`max_listed`), of which some have fewer than {rules.min_rows} rows at some time: how "
+        "many these are can be worked out from exact sums; ask for coarser times "
+        "(`rows_per_time` of the coordinator), fewer columns, a column of measured values, or noise"
+    )
+
+
+def _cells_of(outcome):
+    """Labels of what sums are told apart by: time, stratum and whether there is an event."""
+    names = "stratum", "time", "start", "event", "status"
+    found = [getattr(outcome, name, None) for name in names]
+    if not hasattr(outcome, "time"):
+        value = np.asarray(outcome.value)
+        is_class = len(np.unique(value)) == 2
+        found = [value if is_class else np.zeros(len(value))]
+    return [np.asarray(label, np.float64) for label in found if label is not None]
