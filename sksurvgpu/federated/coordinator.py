@@ -20,14 +20,14 @@ import numpy as np
 from ..backends.sums.matrix import LEVELS
 from ..data.options import choice
 from ..estimators._base import PenalizedModel
-from .engine import RefusedError, SumEngine
-from .forms import FormError, check_facts, check_words, require
-from .keys import total_of, without_tag
+from .engine import Adder, RefusedError, SumEngine
+from .forms import FormError, check_facts
+from .noise import NoisySums
+from .noisy import check_noisy, fit_noisy
 from .programme import Programme, text_of, then_of
 from .public import Public
 from .session import run
 from .wire import (
-    Add,
     Begin,
     Covered,
     Done,
@@ -36,7 +36,6 @@ from .wire import (
     Refused,
     Seal,
     Sealed,
-    Start,
     encode,
     read,
 )
@@ -137,36 +136,6 @@ class Post:
             )
 
 
-class Adder:
-    """Sums of what sites send, one after the other: the coordinator's end of `SumEngine`."""
-
-    def __init__(self, post, sealed):
-        self._post, self._next = post, Start(sealed)
-        self._number = 0
-
-    def exchange(self, form, make, n_words):
-        """The sum of all parts, which all sites are told with the next message."""
-        parts = self._post.ask(self._next, Covered)
-        self._number += 1
-        for name, part in parts.items():
-            try:
-                is_same = part.number == self._number and part.form == form.hex()
-                require(is_same, "is of another question: its program went another way")
-                check_words(part.words, n_words + 1)
-            except FormError as error:
-                raise ValueError(
-                    f"site {name!r}: its part {error}; install the same versions at the "
-                    "coordinator and all sites."
-                ) from None
-        total = total_of([part.words for part in parts.values()])
-        self._next = Add(self._number, total)
-        return without_tag(total)
-
-    def end(self) -> None:
-        """Give sites the last sum, with which their fits are done, too."""
-        self._post.ask(self._next, Done)
-
-
 def _check_kinds(estimator, sites):
     """Check what is fitted, and how sites are given."""
     if not isinstance(estimator, PenalizedModel):
@@ -220,6 +189,10 @@ class Coordinator:
         takes fewer exchanges, and sites must allow it.
     matrix_of : str, optional
         Site whose matrix stands for all, at level "sample".
+    noise : Noise, optional
+        Differential privacy of rows: all that is told of them has noise. `fit` returns a
+        `NoisyFit`, and the estimator is not fitted; it is `CoxLassoCCD` or `LogisticCCD` without
+        the lasso. Times are those of `grid`, and neither `then` nor `level` is there.
     checkpoint : path-like, optional
         File to which accepted coefficients are written as they are found.
 
@@ -264,7 +237,7 @@ class Coordinator:
 
     def __init__(
         self, estimator, sites, *, grid=None, rows_per_time=30, then=(), level="diagonal",
-        matrix_of=None, checkpoint=None,
+        matrix_of=None, noise=None, checkpoint=None,
     ):  # fmt: skip
         self.estimator, self._names = estimator, tuple(sorted(map(str, sites)))
         if len(set(self._names)) < max(1, len(self._names)):
@@ -284,7 +257,10 @@ class Coordinator:
         self._options = int(rows_per_time), level, matrix_of or ""
         self._then = json.dumps([[name, dict(options)] for name, options in then])
         then_of(self._then)
-        self._checkpoint = checkpoint
+        self._checkpoint, self._noise = checkpoint, ""
+        if noise is not None:
+            self._noise = noise.text
+            check_noisy(self._programme(""))
         self._outbox: Queue = Queue()
         self._inbox: Queue = Queue()
         self._thread: Thread | None = None
@@ -298,7 +274,7 @@ class Coordinator:
         Returns
         -------
         estimator
-            The fitted one.
+            The fitted one; with noise a `NoisyFit`.
         """
         if self._send is None:
             raise ValueError(
@@ -316,13 +292,12 @@ class Coordinator:
 
     def _fit(self, carry):
         post = self._post = Post(self._names, carry)
-        estimator = text_of(self.estimator)
-        self.programme_ = Programme(
-            post.session, self._names, estimator, self._then, self._grid, *self._options
-        )
+        self.programme_ = self._programme(post.session)
         joined = post.ask(Begin(self.programme_), Joined)
         public = Public.of(joined)
         adder = Adder(post, post.ask(Seal(joined), Sealed))
+        if self._noise:
+            return self._fit_noisy(public, adder)
         engine = SumEngine(public, self.programme_, adder.exchange, checkpoint=self._checkpoint)
         model = self.estimator
         try:
@@ -337,6 +312,19 @@ class Coordinator:
         self._tell(engine)
         return model
 
+    def _programme(self, session):
+        estimator = text_of(self.estimator)
+        return Programme(
+            session, self._names, estimator, self._then, self._grid, *self._options, self._noise
+        )
+
+    def _fit_noisy(self, public, adder):
+        found = fit_noisy(self.programme_, public, NoisySums(adder.exchange))
+        adder.end()
+        self.grid_, self.absent_, self.n_left_out_, self.results_ = self._grid, {}, 0, []
+        self._tell_costs()
+        return found
+
     def _tell(self, engine):
         """Attributes that say what was fitted, and what it took."""
         names = engine.public.names
@@ -348,6 +336,9 @@ class Coordinator:
         times = engine.times
         by_stratum = {label: times.of(label) for label in times.labels.tolist()}
         self.grid_ = times.times if set(by_stratum) <= {0} else by_stratum
+        self._tell_costs()
+
+    def _tell_costs(self):
         self.n_exchanges_ = self._post.n_exchanges
         self.n_bytes_ = self._post.bytes_down, self._post.bytes_up
 

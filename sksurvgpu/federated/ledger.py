@@ -9,6 +9,7 @@ import json
 import os
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 __all__ = ["Ledger"]
 
@@ -25,7 +26,7 @@ class Ledger:
     def __init__(self, path=None):
         self._path = None if path is None else Path(path)
         self._settled: dict[str, str] = {}
-        self._counted: dict[str, dict[str, int]] = {}
+        self._counted: dict[str, dict[str, float]] = {}
         if self._path is not None and self._path.exists():
             try:
                 said = json.loads(self._path.read_text(encoding="utf-8"))
@@ -44,18 +45,22 @@ class Ledger:
             self._write()
         return self._settled[name] == code
 
-    def count(self, name: str, key, times: int, most: int) -> bool:
+    def count(self, name: str, key, times: float, most: float) -> bool:
         """Count what is told of a key; False, and nothing counted, beyond a limit for all keys."""
         counted, code = self._counted.setdefault(name, {}), _digest(key)
-        before = counted.get(code, 0)
-        if times > before and sum(counted.values()) - before + times > most:
+        if not self.allows(name, key, times, most):
             return False
-        if times > before:
+        if times > counted.get(code, 0):
             counted[code] = times
             self._write()
         return True
 
-    def total(self, name: str) -> int:
+    def allows(self, name: str, key, times: float, most: float) -> bool:
+        """Whether it could be counted."""
+        before = self._counted.get(name, {}).get(_digest(key), 0)
+        return times <= before or self.total(name) - before + times <= most
+
+    def total(self, name: str) -> Any:
         """How much of something was told."""
         return sum(self._counted.get(name, {}).values())
 

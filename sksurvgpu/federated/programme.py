@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 
 from ..estimators._base import PenalizedModel
 from ..penalties.spec import PenaltySpec
+from .noise import Noise
 
 __all__ = ["FUNCTIONS", "Programme", "estimator_of", "text_of", "then_of"]
 
@@ -35,6 +36,7 @@ class Programme:
     grid           ascending times that may be told apart; none of a model without time
     rows_per_time  rows of each kind that sites shall have at a time
     level          matrix of the quadratic model, and the site whose matrix it is, or empty
+    noise          JSON, see `Noise`, or empty
     """
 
     session: str
@@ -45,12 +47,13 @@ class Programme:
     rows_per_time: int
     level: str
     matrix_of: str
+    noise: str = ""
 
     @property
     def digest(self) -> bytes:
         """Name of the programme, on which keys and masks depend."""
         said: list[Any] = [self.session, list(self.sites), self.estimator, self.then]
-        said += [self.rows_per_time, self.level, self.matrix_of]
+        said += [self.rows_per_time, self.level, self.matrix_of, self.noise]
         code = sha256(b"sksurvgpu programme 1 " + json.dumps(said).encode())
         code.update(np.ascontiguousarray(self.grid, "<f8").tobytes())
         return code.digest()
@@ -63,7 +66,11 @@ class Programme:
         lines = [
             f"Fit {said['class']}({given}) over the rows of {len(self.sites)} sites: {others}."
         ]
-        if len(self.grid):
+        if self.noise:
+            lines.append(str(Noise.read(self.noise)))
+        if len(self.grid) and self.noise:
+            lines.append(f"Times are rounded up to {len(self.grid):,}, the last {self.grid[-1]:g}.")
+        elif len(self.grid):
             lines.append(
                 f"Times are told apart at {len(self.grid):,} points from {self.grid[0]:g} to "
                 f"{self.grid[-1]:g} at most, and only where each site has "

@@ -68,6 +68,12 @@ class Rules:
         requests; sixteen of either are always allowed.
     recipes : tuple of str, default=("given", "train", "test", "exponential")
         Weights that may be asked for, see `backends.sums.messages.Recipe`.
+    max_epsilon : float, optional
+        Differential privacy of each row over the life of the site, with `max_delta`. If set, it
+        takes part in programmes with `Noise` alone, as many as are within both. To these no other
+        rule applies but `min_sites`, `max_exchanges` and `max_programmes`.
+    max_delta : float, default=1e-6
+        With `max_epsilon`.
     """
 
     min_rows: int = 10
@@ -81,6 +87,8 @@ class Rules:
     max_listed: int = 500
     max_work: float = 1e10
     recipes: tuple[str, ...] = ("given", "train", "test", "exponential")
+    max_epsilon: float | None = None
+    max_delta: float = 1e-6
 
     def __post_init__(self):
         names = ("min_rows", 1), ("min_sites", 1), ("max_exchanges", 0), ("max_models", 0)
@@ -88,6 +96,7 @@ class Rules:
         for name, least in names:
             whole(getattr(self, name), name, least, f"must be an integer from {least} on")
         most_of = {"largest_share": 1.0, "longest_range": 700.0, "max_work": np.inf}
+        most_of |= {"max_delta": 0.1} | ({} if self.max_epsilon is None else {"max_epsilon": 1e7})
         for name, most in most_of.items():
             value = getattr(self, name)
             if not isinstance(value, Real) or not 0.0 < value <= most:

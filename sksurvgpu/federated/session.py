@@ -21,6 +21,9 @@ from .engine import SumEngine, handles_of
 from .forms import check_facts, require
 from .keys import Circle
 from .local import Local
+from .noise import NoisySums
+from .noisy import fit_noisy
+from .noisy_rows import NoisyRows
 from .programme import estimator_of, then_of
 from .public import Public
 from .rules import NotReleasedError
@@ -66,7 +69,11 @@ class SiteSession:
     def __init__(self, programme, site, arguments, secret):
         self.programme, self._site = programme, site
         self._model, self._then = estimator_of(programme.estimator), then_of(programme.then)
-        self.local = Local(arguments, site.rules, site.ledger, secret, site.name, programme)
+        self.local: Any = (
+            NoisyRows(arguments, programme)
+            if programme.noise
+            else Local(arguments, site.rules, site.ledger, secret, site.name, programme)
+        )
         # Another one wherever rows, rules or anything else may let the parts be others: a mask
         # covers once. The same one for a site that is started again in the middle.
         self._share = blake2b(programme.digest + site.state, key=secret[:64]).digest()[:32]
@@ -79,10 +86,16 @@ class SiteSession:
         self.results: list = []
         self.asked = ""  # of the last sum, in words
 
+    @property
+    def reader(self):
+        """Who knows what of the rows does not count."""
+        return self.local if self.programme.noise else self.local.reader
+
     # -- opening ----------------------------------------------------------------------------------
     def join(self) -> Joined:
         """Say what is public, with the key of this site."""
-        names, facts = self.local.facts(model_text(self._model))
+        text = "" if self.programme.noise else model_text(self._model)
+        names, facts = self.local.facts(text)
         public = self._site.identity.public if len(self.programme.sites) > 1 else b""
         self._said = Joined(public.hex(), names, facts)
         return self._said
@@ -151,26 +164,37 @@ class SiteSession:
         return value
 
     def _work(self):
-        engine = SumEngine(self._public, self.programme, self._exchange, self.local)
-        self._engine = engine
         try:
             # The coordinator has them, too; filters are those of all threads, and stay as they are.
             with keep_warnings(), np.errstate(all="ignore"):
-                self.results = run(engine, self._model, self._then)
-            self.model, self.asked = self._model, ""
-            coef = np.ascontiguousarray(self._model.coef_, "<f8")
+                self.model, coef = self._fit()
+            self.asked = ""
+            coef = np.ascontiguousarray(coef, "<f8")
             self._outbox.put(("done", Done(sha256(coef.tobytes()).hexdigest())))
         except Stopped:
             return
         except BaseException as error:
             self._outbox.put(("failed", error))
 
+    def _fit(self):
+        """The fit and its coefficients."""
+        if self.programme.noise:
+            self._engine = NoisySums(self._exchange, self.local, self._open_noise)
+            found = fit_noisy(self.programme, self._public, self._engine)
+            return found, found.coef
+        self._engine = SumEngine(self._public, self.programme, self._exchange, self.local)
+        self.results = run(self._engine, self._model, self._then)
+        return self._model, self._model.coef_
+
+    def _open_noise(self, amount):
+        return self._site.open_noise(self.programme, self._code, amount)
+
     def _exchange(self, form, make, n_words):
         """Hand out this site's part; wait for the sum of all."""
         self._number += 1
         self.asked = self._engine.asked
         self._site.count_exchange(self.programme, self._number)
-        code = sha256(self._transcript + form).digest()
+        code = self._code = sha256(self._transcript + form).digest()
         words = self._circle.cover(make(), code)
         self._outbox.put(("part", Covered(self._number, form.hex(), words)))
         total = self._inbox.get()

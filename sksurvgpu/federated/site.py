@@ -25,6 +25,8 @@ from .asked import check_model
 from .forms import FormError
 from .keys import Identity, TagError, fingerprint_of
 from .ledger import Ledger
+from .noise import SLACK, Noise, mu_of, noise_key
+from .noisy import check_noisy
 from .programme import estimator_of, then_of
 from .reading import digest_rows
 from .rules import NotReleasedError, Rules
@@ -69,7 +71,7 @@ class Site:
 
     Attributes
     ----------
-    model_ : estimator, or None
+    model_ : estimator, NoisyFit or None
         The fit of all sites, which each has when it is done.
     results_ : list
         Of the functions that followed it.
@@ -137,11 +139,11 @@ class Site:
 
     @property
     def absent_(self) -> tuple[str, ...]:
-        return () if self._session is None else self._session.local.reader.absent
+        return () if self._session is None else self._session.reader.absent
 
     @property
     def left_out_(self) -> tuple[str, ...]:
-        return () if self._session is None else self._session.local.reader.left_out
+        return () if self._session is None else self._session.reader.left_out
 
     # -- messages ---------------------------------------------------------------------------------
     def answer(self, message: bytes, approve: Callable[[Any], bool] | None = None) -> bytes:
@@ -208,7 +210,11 @@ class Site:
         model = self._check_programme(programme)
         if approve is not None and not approve(programme):
             raise NotReleasedError("the programme was not approved at the site")
-        self._settle(programme, model)
+        if programme.noise:
+            self._check_noise(programme)
+        else:
+            self._settle(programme, model)
+        self._count_programme(programme)
         if self._session is not None:
             self._session.stop()
         self._session = SiteSession(programme, self, self._arguments, self._secret)
@@ -229,6 +235,8 @@ class Site:
             model = estimator_of(programme.estimator)
             then_of(programme.then)
             choice(programme.level, "level", LEVELS)
+            if programme.noise:
+                check_noisy(programme)
         except ValueError as error:
             reason = str(error).removesuffix(".")
             raise NotReleasedError(f"{reason}; install the same version everywhere") from None
@@ -236,6 +244,11 @@ class Site:
 
     def _settle(self, programme, model):
         """Keep what was agreed to, of which there is not much in a site's life."""
+        if self.rules.max_epsilon is not None:
+            raise NotReleasedError(
+                f"its sums are exact, and rows here are differentially private with epsilon "
+                f"{self.rules.max_epsilon:g} (`max_epsilon`): ask with `noise`"
+            )
         if not self.ledger.settle("sites", programme.sites):
             raise NotReleasedError(
                 "it has taken part in fits of other sites, and what differs between these are the "
@@ -246,7 +259,10 @@ class Site:
                 f"it has been read for {self.rules.max_models} models (`max_models`), as "
                 "differences between models tell rows apart"
             )
+
+    def _count_programme(self, programme):
         said = [programme.estimator, programme.then, programme.level, programme.matrix_of]
+        said += [programme.noise] if programme.noise else []
         if not self.ledger.count("programmes", said, 1, self.rules.max_programmes):
             raise NotReleasedError(
                 f"it has taken part in {self.rules.max_programmes} programmes (`max_programmes`), "
@@ -274,6 +290,38 @@ class Site:
                 f"the {most:,} exchanges that it allows are used up; ask it to start anew with a "
                 "larger `max_exchanges`"
             )
+
+    @property
+    def _most_noise(self):
+        """Square of mu that all programmes with noise may have together."""
+        rules = self.rules
+        if rules.max_epsilon is None:
+            return np.inf
+        return mu_of(rules.max_epsilon, rules.max_delta) ** 2 * SLACK
+
+    def _check_noise(self, programme):
+        """Refuse a programme with less noise than is left for."""
+        whole = Noise.read(programme.noise).mu ** 2
+        if not self.ledger.allows("noise", programme.digest.hex(), whole, self._most_noise):
+            raise NotReleasedError(
+                f"its rows are differentially private with epsilon {self.rules.max_epsilon:g} in "
+                "all programmes together (`max_epsilon`), of which there is less left; ask for a "
+                "smaller epsilon"
+            )
+
+    def open_noise(self, programme, code, amount) -> bytes:
+        """Key of the noise at a point, the square of whose mu is counted.
+
+        A point that is told again has the same noise; another one of the same programme, to which
+        other sums have led, is counted beside all that the programme was to tell.
+        """
+        digest = programme.digest.hex()
+        told = f"noise of {digest}"
+        self.ledger.count(told, code.hex(), amount, np.inf)
+        whole = max(Noise.read(programme.noise).mu ** 2 * SLACK, self.ledger.total(told))
+        if not self.ledger.count("noise", digest, whole, self._most_noise * SLACK):
+            raise NotReleasedError("the noise that it allows for is used up (`max_epsilon`)")
+        return noise_key(self._secret, self.state, code)
 
     def _write(self, operation, message, answer, decision):
         if self._log is None:
