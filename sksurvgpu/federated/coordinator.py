@@ -22,7 +22,7 @@ from ..data.options import choice
 from ..estimators._base import PenalizedModel
 from .engine import Adder, RefusedError, SumEngine
 from .forms import FormError, check_facts
-from .noise import NoisySums
+from .noise import Noise, NoisySums
 from .noisy import check_noisy, fit_noisy
 from .programme import Programme, text_of, then_of
 from .public import Public
@@ -259,6 +259,8 @@ class Coordinator:
         then_of(self._then)
         self._checkpoint, self._noise = checkpoint, ""
         if noise is not None:
+            if not isinstance(noise, Noise):
+                raise TypeError(f"`noise` is of type {type(noise).__name__}, must be Noise(...).")
             self._noise = noise.text
             check_noisy(self._programme(""))
         self._outbox: Queue = Queue()

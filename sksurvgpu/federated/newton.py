@@ -12,10 +12,11 @@ mean of x at t_k, is taken as L_B / N_B).  As A is known to all, a row's part of
 number that is bounded, and it is in no other row's part.  The step is b + H^-1 g, of the
 variance
 
-    H^-1 + H^-1 (v_g + v_D sum_k m_k m_k' + v_E sum_j c_j c_j') H^-1
-    c_j = sum_{k <= j} m_k D_k / S_k
+    H^-1 + H^-1 (v_g + v_D sum_k m_k m_k' + v_E sum_j c_j c_j' + V_H) H^-1
+    c_j = sum_{k <= j} m_k D_k / S_k,    V_H = v_H (s's I + s s')
 
-where v are the variances of noise, and the last two terms are what that of D and E does to g.
+where v are the variances of noise; the terms with D and E are what theirs does to g, and the last
+is what that of entries of H does to the step s.
 
 Logistic: z_i = (1, x_i), g = sum_i z_i (y_i - p_i), H = sum_i z_i z_i' p_i (1 - p_i).
 """
@@ -29,7 +30,7 @@ from scipy.special import expit
 
 from .noise import Release
 
-__all__ = ["MODELS", "Cox", "Logistic", "Point"]
+__all__ = ["MODELS", "Cox", "Logistic", "Point", "Told"]
 
 N_BINS = 8
 KEEPS = 10.0  # standard deviations that rows at risk are above the noise, at the last time
@@ -48,6 +49,24 @@ class Point(NamedTuple):
         table = np.zeros((len(self.hazard), N_BINS))
         table[np.arange(len(self.hazard)), self.bins] = self.hazard
         return np.cumsum(table, axis=0)
+
+
+class Told(NamedTuple):
+    """Sums of a step.
+
+    spread   covariance of the gradient's noise, that of sums by time in it, too
+    error    standard deviation of the noise of an entry of the information
+    """
+
+    gradient: np.ndarray
+    spread: np.ndarray
+    information: np.ndarray
+    error: float
+
+    def spread_of(self, step):
+        """Covariance of what the information's noise does to its product with a step."""
+        length = step @ step
+        return self.error**2 * (length * np.eye(len(step)) + np.outer(step, step))
 
 
 def _pairs(x, weight, release):
@@ -138,7 +157,7 @@ class Cox:
         return np.zeros(self._p)
 
     def step(self, step, coef):
-        """Gradient, its noise's covariance, and information with the error of its entries."""
+        """What is told at coefficients."""
         reach = float(np.exp(self._noise.norm * np.linalg.norm(coef)))
         sums, of_ends = self._sums_at_risk(step, coef, reach)
         point = Point(coef, self.deaths / sums, self._bins)
@@ -157,11 +176,13 @@ class Cox:
         has = self._deaths_of > KEEPS**0.5 * self._of_counts**0.5
         unit = np.divide(1.0, self._deaths_of, out=np.zeros(N_BINS), where=has)
         matrix -= (loads.T * unit) @ loads - asked[2].variance * unit.sum() * np.eye(p)
-        mean = (loads * unit[:, None])[self._bins]
+        mean_of_bin = loads * unit[:, None]
+        mean = mean_of_bin[self._bins]
         carried = np.cumsum(mean * point.hazard[:, None], axis=0)
         spread = asked[0].variance * np.eye(p)
         spread += self._of_counts * mean.T @ mean + of_ends * carried.T @ carried
-        return gradient, spread, matrix, asked[1].variance ** 0.5
+        error = asked[1].variance + asked[2].variance * (mean_of_bin**2).sum()
+        return Told(gradient, spread, matrix, error**0.5)
 
     def _sums_at_risk(self, step, coef, reach):
         """Sums of relative hazards at risk, and the variance of the noise at each time."""
@@ -229,7 +250,7 @@ class Logistic:
         ]
         gradient, matrix = self._sums.ask(asked, Point(coef))
         spread = asked[0].variance * np.eye(p)
-        return gradient, spread, _square(matrix, p), asked[1].variance ** 0.5
+        return Told(gradient, spread, _square(matrix, p), asked[1].variance ** 0.5)
 
     def project(self, coef):
         return np.append(np.clip(coef[0], -20.0, 20.0), _project(coef[1:], self._noise))

@@ -40,8 +40,8 @@ SLACK = 1.0 + 1e-9  # of bounds that are computed in floating point
 MOST_STEPS = 20
 # Parts of mu**2; those of the last step count in full in the errors.  The mean error of shares
 # between 0.05 and 0.4 differs by less than a tenth where rows are as many as noise asks for.
-SHARES = {"counts": 0.1, "risk": 0.2, "matrix": 0.06, "loads": 0.04, "gradient": 0.6}
-LAST = 4.0  # how many times the part of another step the last one has
+SHARES = {"counts": 0.08, "risk": 0.15, "matrix": 0.12, "loads": 0.05, "gradient": 0.6}
+LAST = 3.0  # how many times the part of another step the last one has
 
 
 # -- accounting -------------------------------------------------------------------------------

@@ -96,10 +96,11 @@ def fit_noisy(programme, public, sums: NoisySums) -> NoisyFit:
     ridge = said["parameters"].get("alpha", 0.01) * max(model.n_rows, 0.0) * np.ones(len(coef))
     ridge[: len(coef) - n] = 0.0
     for step in range(noise.steps):
-        gradient, spread, matrix, error = model.step(step, coef)
-        information, n_lost = _as_definite(matrix, 2.0 * error * len(coef) ** 0.5)
+        told = model.step(step, coef)
+        information, n_lost = _as_definite(told.information, 2.0 * told.error * len(coef) ** 0.5)
         inverse = np.linalg.inv(information + np.diag(ridge))
-        coef = model.project(coef + inverse @ (gradient - ridge * coef))
+        before, coef = coef, model.project(coef + inverse @ (told.gradient - ridge * coef))
+    spread = told.spread + told.spread_of(coef - before)
     if n_lost:
         warn(
             f"the noise is as large as what is known of {n_lost} combination(s) of coefficients: "
