@@ -31,6 +31,7 @@ COMMANDS = {
     "partition_batches": ("partitions", "cross-validation and bootstrap over partitions"),
     "large": ("stores", "a fit on files larger than the memory it may take"),
     "faults": ("stores", "workers killed, a coordinator killed, a file changed"),
+    "noise": ("noise", "errors and coverage of fits over sites with noise, by epsilon"),
     "gpu": ("gpu.__main__", "all that needs a CUDA device; gpu/README.rst"),
     "papers": ("papers.__main__", "tables and figures of published papers, run again"),
     "designs": ("compare", "every kind of design: iterations, CPU, objective, optimality"),

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sksurvgpu import CoxLassoCCD, CoxLassoCV, LogisticCCD, surv, wald
 from sksurvgpu.data.design.columns import build_design
-from sksurvgpu.federated import Coordinator, Noise, RefusedError, Rules, Site, wire
+from sksurvgpu.federated import Coordinator, Identity, Noise, RefusedError, Rules, Site, wire
 from sksurvgpu.federated.newton import MODELS
 from sksurvgpu.federated.noise import (
     SLACK,
@@ -31,6 +31,9 @@ from sksurvgpu.federated.words import add
 NAMES = ("A", "B", "C")
 GRID = np.linspace(0.05, 1.0, 20)
 EFFECTS = np.array([0.5, -0.4, 0.3, 0.0])
+KEYS = {name: Identity(name.encode() * 32) for name in NAMES}
+PEERS = {name: key.fingerprint for name, key in KEYS.items()}
+ANY = Rules(max_epsilon=1e7)
 EXACT = Noise(1e6, norm=3.0, effect=4.0, steps=6)  # noise of no account
 MUCH = pytest.mark.filterwarnings("ignore:the noise is as large")
 COX, LOGISTIC = CoxLassoCCD(alpha=0), LogisticCCD(alpha=0)
@@ -45,8 +48,12 @@ def rows_of(kind, n=3000, seed=0):
     return X, surv(time < 1.2, np.minimum(time, 1.2))
 
 
+def site_of(name, *rows, **options):
+    return Site(*rows, **{"key": KEYS[name], "peers": PEERS, "rules": ANY} | options)
+
+
 def sites_of(X, y, **options):
-    return {name: Site(X[k::3], y[k::3], **options) for k, name in enumerate(NAMES)}
+    return {name: site_of(name, X[k::3], y[k::3], **options) for k, name in enumerate(NAMES)}
 
 
 def coordinator_of(sites, estimator=COX, noise=EXACT, **options):
@@ -225,12 +232,12 @@ def words_of(answer):
 @MUCH
 def test_a_site_that_is_started_again_sends_the_same_noise(tmp_path):
     X, y = rows_of("cox")
-    keys = {"key": tmp_path / "key", "secret": b"secret", "ledger": tmp_path / "ledger"}
-    rules, noise = Rules(max_epsilon=2.0), Noise(2.0, norm=2.0)
-    sites = sites_of(X, y) | {"A": Site(X[::3], y[::3], rules=rules, **keys)}
+    kept = {"secret": b"secret", "ledger": tmp_path / "ledger", "rules": Rules(max_epsilon=2.0)}
+    noise = Noise(2.0, norm=2.0)
+    sites = sites_of(X, y) | {"A": site_of("A", X[::3], y[::3], **kept)}
     told = by_hand(sites, noise)
     spent = sites["A"].ledger.total("noise")
-    again = Site(X[::3], y[::3], rules=rules, **keys)
+    again = site_of("A", X[::3], y[::3], **kept)
     for message, answer in told[:-1]:
         repeated = again.answer(message)
         if isinstance(wire.decode(answer), wire.Covered):
@@ -262,9 +269,9 @@ def test_all_programmes_together_are_within_a_budget(tmp_path):
     X, y = rows_of("cox")
     rules = Rules(max_epsilon=1.0)
     at = partial(sites_of, X, y, rules=rules)
-    sites = at() | {"B": Site(X[1::3], y[1::3], rules=rules, ledger=tmp_path / "b")}
+    sites = at() | {"B": site_of("B", X[1::3], y[1::3], rules=rules, ledger=tmp_path / "b")}
     coordinator_of(sites, noise=Noise(0.7, norm=2.0)).fit()
-    sites = at() | {"B": Site(X[1::3], y[1::3], rules=rules, ledger=tmp_path / "b")}
+    sites = at() | {"B": site_of("B", X[1::3], y[1::3], rules=rules, ledger=tmp_path / "b")}
     with pytest.raises(RefusedError, match=r"site 'B' refused: its rows are .* epsilon 1 in all"):
         coordinator_of(sites, noise=Noise(0.71, norm=2.0)).fit()
     with pytest.raises(RefusedError, match=r"its sums are exact.*ask with `noise`"):
@@ -322,8 +329,10 @@ def test_intervals_know_of_the_noise():
     plain = CoxLassoCCD(alpha=0, tol=1e-9).fit(X, at_grid(y))
     errors, expected = [], []
     for k in range(60):
-        sites = {name: Site(X[j::3], y[j::3], secret=bytes([k, j + 1]))
-                 for j, name in enumerate(NAMES)}  # fmt: skip
+        sites = {
+            name: site_of(name, X[j::3], y[j::3], secret=bytes([k, j + 1]))
+            for j, name in enumerate(NAMES)
+        }
         found = coordinator_of(sites, noise=Noise(10.0, norm=2.0)).fit()
         errors.append(found.coef - plain.coef_)
         expected.append(found.standard_errors**2 - wald(plain, X, at_grid(y)).standard_errors ** 2)
@@ -361,6 +370,7 @@ def test_too_much_noise_is_said():
         (COX, {"then": [("wald", {})]}, "nothing follows the fit"),
         (COX, {"level": "full"}, "nothing follows the fit"),
         (COX, {"grid": None}, "`grid` has 0 times"),
+        (CoxLassoCCD(alpha=-1, l1_ratio=0), {}, "`alpha` is -1"),
         (LOGISTIC, {"grid": [1, 2]}, "`grid` has 2 times"),
     ],
 )
@@ -376,12 +386,24 @@ def test_rows_that_are_not_with_noise_are_refused_by_their_columns():
     cases = [({"y": late}, "'start'"), ({"y": y, "strata": np.ones(90)}, "'strata'")]
     cases += [({"y": y["time"]}, "no times"), ({"y": y, "sample_weight": np.ones(90)}, "'sample_w")]
     for arguments, message in cases:
-        sites = sites_of(X, y) | {"B": Site(X, **arguments)}
+        sites = sites_of(X, y) | {"B": site_of("B", X, **arguments)}
         with pytest.raises(RefusedError, match=message):
             coordinator_of(sites).fit()
-    sites = {name: Site(X, np.array(["no", "yes"])[y["event"].astype(int)]) for name in NAMES}
+    sites = sites_of(X, np.array(["no", "yes"])[y["event"].astype(int)])
     with pytest.raises(RefusedError, match="zeros and ones"):
         coordinator_of(sites, LOGISTIC).fit()
+
+
+def test_sites_say_how_much_noise_they_ask_for_and_who_shares_it():
+    """Little noise would be a way around all rules, and sites that nobody knows add none."""
+    X, y = rows_of("cox", 300)
+    with pytest.raises(RefusedError, match="ask it to set `max_epsilon`"):
+        coordinator_of(sites_of(X, y, rules=None)).fit()
+    with pytest.raises(RefusedError, match="could make up some"):
+        coordinator_of(sites_of(X, y, peers=None)).fit()
+    sites = sites_of(X, y, peers=None, rules=Rules(max_epsilon=1e7, min_sites=2))
+    del sites["C"]
+    assert coordinator_of(sites).fit().n_rows == pytest.approx(200, abs=1)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._warnings import warn
+from ..data.options import number
 from ..inference.wald import INTERCEPT, WaldResult
 from .newton import MODELS
 from .noise import Noise, NoisySums
@@ -29,10 +30,13 @@ def check_noisy(programme) -> Noise:
     others = sorted(set(given) - FREE)
     if others:
         raise ValueError(f"with noise there is no {', '.join(map(repr, others))}; leave it out")
+    number(given.get("alpha", 0.01), "alpha", "must be a number from 0 on", least=0.0)
     if given.get("alpha", 1.0) != 0 and given.get("l1_ratio", 1.0) != 0:
         raise ValueError("with noise nothing is selected: pass alpha=0, or a ridge, l1_ratio=0")
     if programme.then != "[]" or programme.level != "diagonal":
         raise ValueError("with noise nothing follows the fit: leave out `then` and `level`")
+    if not (np.isfinite(programme.grid).all() and np.all(np.diff(programme.grid) > 0)):
+        raise ValueError("`grid` is not of ascending times")
     n_times, has_time = len(programme.grid), MODELS[kind].has_time
     if not (2 <= n_times <= MOST_TIMES if has_time else n_times == 0):
         raise ValueError(
@@ -63,15 +67,21 @@ class NoisyFit(WaldResult):
     --------
     >>> import numpy as np
     >>> from sksurvgpu import CoxLassoCCD, surv
-    >>> from sksurvgpu.federated import Coordinator, Noise, Site
+    >>> from sksurvgpu.federated import Coordinator, Identity, Noise, Rules, Site
     >>> rng = np.random.default_rng(0)
     >>> X = (rng.random((60_000, 2)) < 0.5) - 0.5
     >>> time = rng.exponential(np.exp(-X @ [0.5, 0.0]))
     >>> y = surv(time < 1, np.minimum(time, 1))
-    >>> sites = {name: Site(X[k::3], y[k::3]).answer for k, name in enumerate("ABC")}
+    >>> keys = {name: Identity.new() for name in "ABC"}
+    >>> options = {"rules": Rules(max_epsilon=2.0)}
+    >>> options["peers"] = {name: key.fingerprint for name, key in keys.items()}
+    >>> sites = {
+    ...     name: Site(X[k::3], y[k::3], key=keys[name], **options) for k, name in enumerate("ABC")
+    ... }
+    >>> send = {name: site.answer for name, site in sites.items()}
     >>> noise = Noise(2.0, norm=0.71)
     >>> grid = np.linspace(0.05, 1, 20)
-    >>> Coordinator(CoxLassoCCD(alpha=0), sites, grid=grid, noise=noise).fit()
+    >>> Coordinator(CoxLassoCCD(alpha=0), send, grid=grid, noise=noise).fit()
     <NoisyFit of 2 coefficients, 95% intervals, epsilon 2, delta 1e-06>
     ...
     """

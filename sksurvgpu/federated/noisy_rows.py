@@ -48,8 +48,9 @@ class NoisyRows:
                 f"with noise there are X and the outcome alone, without weights, strata, late "
                 f"entry, subjects or competing events, and its rows have {more}"
             )
-        if not model.has_time and y.dtype.kind not in "biuf":
-            raise NotReleasedError("with noise an outcome is of zeros and ones")
+        kinds = {y.dtype[name].kind for name in fields} or {y.dtype.kind}
+        if not kinds <= set("biuf"):
+            raise NotReleasedError("with noise an outcome is of numbers, or of zeros and ones")
         if design.n_columns > MOST_COLUMNS:
             raise NotReleasedError(f"with noise there are at most {MOST_COLUMNS} columns")
         self._design, self._noise = design, Noise.read(programme.noise)

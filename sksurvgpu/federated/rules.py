@@ -70,8 +70,9 @@ class Rules:
         Weights that may be asked for, see `backends.sums.messages.Recipe`.
     max_epsilon : float, optional
         Differential privacy of each row over the life of the site, with `max_delta`. If set, it
-        takes part in programmes with `Noise` alone, as many as are within both. To these no other
-        rule applies but `min_sites`, `max_exchanges` and `max_programmes`.
+        takes part in programmes with `Noise` and in no others, as many as are within both;
+        otherwise in none with noise. To these no other rule applies but `min_sites`,
+        `max_exchanges` and `max_programmes`.
     max_delta : float, default=1e-6
         With `max_epsilon`.
     """

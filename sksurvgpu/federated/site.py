@@ -294,13 +294,20 @@ class Site:
     @property
     def _most_noise(self):
         """Square of mu that all programmes with noise may have together."""
-        rules = self.rules
-        if rules.max_epsilon is None:
-            return np.inf
-        return mu_of(rules.max_epsilon, rules.max_delta) ** 2 * SLACK
+        return mu_of(self.rules.max_epsilon, self.rules.max_delta) ** 2 * SLACK
 
     def _check_noise(self, programme):
-        """Refuse a programme with less noise than is left for."""
+        """Refuse a programme with less noise than is left for, or whose noise others may know."""
+        if self.rules.max_epsilon is None:
+            raise NotReleasedError(
+                "how much noise is enough it has not said, and little is none: ask it to set "
+                "`max_epsilon` of its rules"
+            )
+        if self.peers is None and len(programme.sites) > 2:
+            raise NotReleasedError(
+                "noise is shared out among the sites, of which a coordinator could make up some: "
+                "give it the fingerprints of the others (`peers`)"
+            )
         whole = Noise.read(programme.noise).mu ** 2
         if not self.ledger.allows("noise", programme.digest.hex(), whole, self._most_noise):
             raise NotReleasedError(
