@@ -256,13 +256,13 @@ class NoisySums:
         self.n_exchanges += 1
         sizes = [r.size for r in releases]
         words = self._exchange(
-            sha256(repr(said).encode()).digest(), lambda: self._make(releases, point), sum(sizes)
+            sha256(repr(said).encode()).digest(), lambda: self.make(releases, point), sum(sizes)
         )
         parts = np.split(decode_counts(words).astype(np.float64), np.cumsum(sizes)[:-1])
         return [np.ldexp(part, r.exponent) for r, part in zip(releases, parts, strict=True)]
 
-    def _make(self, releases, point):
-        """Words of this site."""
+    def make(self, releases, point):
+        """Words of this site, for `exchange`."""
         key = self._open_noise(sum(r.mu**2 for r in releases))
         normal = draw_normal(key, sum(r.size for r in releases))
         scale = np.repeat([r.own_sigma for r in releases], [r.size for r in releases])
