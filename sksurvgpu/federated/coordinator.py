@@ -8,132 +8,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from hashlib import sha256
 from queue import Queue
 from threading import Thread
-from typing import Any
 
 import numpy as np
 
 from ..backends.sums.matrix import LEVELS
 from ..data.options import choice
 from ..estimators._base import PenalizedModel
-from .engine import Adder, RefusedError, SumEngine
-from .forms import FormError, check_facts
+from .engine import RefusedError, SumEngine
 from .noise import Noise, NoisySums
 from .noisy import check_noisy, fit_noisy
+from .post import Adder, Post
 from .programme import Programme, text_of, then_of
 from .public import Public
 from .session import run
-from .wire import (
-    Begin,
-    Covered,
-    Done,
-    Joined,
-    Lost,
-    Refused,
-    Seal,
-    Sealed,
-    encode,
-    read,
-)
+from .wire import Begin, Joined, Seal, Sealed, Start
 
 __all__ = ["Coordinator", "RefusedError"]
-
-ANSWERS = (Joined, Sealed, Covered, Done, Lost, Refused)
-MOST_STARTS = 3  # of a site within one message
-
-
-class Post:
-    """Messages to sites, and their answers; one to all of them is an exchange."""
-
-    def __init__(self, names: Sequence[str], carry: Callable[[dict[str, bytes]], Iterator]):
-        self.names, self._carry = tuple(names), carry
-        self.n_exchanges = self.bytes_down = self.bytes_up = 0
-        # What no other coordinator says, nor this one twice, so that no two messages are the same.
-        self.session, self._n_sent = os.urandom(16).hex(), 0
-        self._waits: dict[str, str] = {}  # digest of a site's message
-        self._rows: dict[str, str] = {}
-        self._said: dict[str, list[bytes]] = {name: [] for name in names}
-
-    def ask(self, content, kind) -> dict[str, Any]:
-        """Answers of all sites to one message, which are of a kind."""
-        self.n_exchanges += 1
-        data = {}
-        for name in self.names:
-            self._n_sent += 1
-            about = f"{self.session}:{self._n_sent}"
-            data[name] = encode(content, site=name, about=about)
-            self._said[name].append(data[name])
-        found = self._exchange(data)
-        for name in [name for name in found if isinstance(found[name], Lost)]:
-            found[name] = self._tell_again(name)
-        for name, answer in found.items():
-            if not isinstance(answer, kind):
-                raise ValueError(
-                    f"site {name!r} answered {type(answer).__name__} where {kind.__name__} was "
-                    "expected; it may have another version."
-                )
-        return {name: found[name] for name in self.names}
-
-    def _tell_again(self, name):
-        """The last answer of a site that was started again, and hears all from the beginning."""
-        for _ in range(MOST_STARTS):
-            answers = [self._exchange({name: data})[name] for data in self._said[name]]
-            if not any(isinstance(answer, Lost) for answer in answers):
-                return answers[-1]
-        raise RuntimeError(f"site {name!r} is started again and again; see its log.")
-
-    def _exchange(self, data):
-        self._waits |= {name: sha256(message).hexdigest() for name, message in data.items()}
-        self.bytes_down += sum(map(len, data.values()))
-        found = {}
-        for name, answer in self._carry(data):
-            found[name] = self.open(name, answer)
-            self.bytes_up += len(answer)
-            del self._waits[name]
-            if isinstance(found[name], Refused):
-                raise RefusedError(f"site {name!r} refused: {found[name].reason}.")
-        missing = sorted(set(data).difference(found))
-        if missing:
-            raise RuntimeError(f"site(s) {missing} have not answered; the fit was stopped.")
-        return found
-
-    def open(self, name: str, data: bytes) -> Any:
-        """Content of an answer: that site's, of the rows that it had, to the message it has now."""
-        if name not in self._waits:
-            raise ValueError(f"site {name!r} has answered its message; hand over each answer once.")
-        try:
-            answer = read(data, ANSWERS)
-            self._check_stamp(name, answer)
-            if isinstance(answer.content, Joined):
-                check_facts(answer.content.facts)
-        except FormError as error:
-            raise ValueError(f"site {name!r}: its answer {error}.") from None
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"site {name!r}: {error}") from None
-        return answer.content
-
-    def _check_stamp(self, name, answer):
-        is_unread = answer.site == "" and isinstance(answer.content, Refused)
-        if answer.site != name and not is_unread:
-            raise ValueError(
-                f"the answer that came is one of site {answer.site!r}; hand over each answer under "
-                "the name of the site that gave it."
-            )
-        if answer.about != self._waits[name]:
-            raise ValueError(
-                "the answer that came is to another message than the one that waits: an old one, "
-                "one of another fit, or one to a message that was changed on its way; hand over "
-                "the answer to this message."
-            )
-        if not answer.rows or self._rows.setdefault(name, answer.rows) != answer.rows:
-            raise ValueError(
-                "it has other rows than when the fit began, or in another order, or another secret "
-                "or rules; begin anew, and keep them as they are until the fit is done."
-            )
 
 
 def _check_kinds(estimator, sites):
@@ -194,7 +88,8 @@ class Coordinator:
         `NoisyFit`, and the estimator is not fitted; it is `CoxLassoCCD` or `LogisticCCD` without
         the lasso. Times are those of `grid`, and neither `then` nor `level` is there.
     checkpoint : path-like, optional
-        File to which accepted coefficients are written as they are found.
+        File of all that sites were told, by which a fit that was stopped goes on where it was;
+        removed when it is done.
 
     Attributes
     ----------
@@ -293,14 +188,11 @@ class Coordinator:
             return self._fit(carry)
 
     def _fit(self, carry):
-        post = self._post = Post(self._names, carry)
-        self.programme_ = self._programme(post.session)
-        joined = post.ask(Begin(self.programme_), Joined)
-        public = Public.of(joined)
-        adder = Adder(post, post.ask(Seal(joined), Sealed))
+        post = self._post = Post(self._names, carry, self._checkpoint)
+        public, adder = self._resume(post) if post.is_known else self._open(post)
         if self._noise:
             return self._fit_noisy(public, adder)
-        engine = SumEngine(public, self.programme_, adder.exchange, checkpoint=self._checkpoint)
+        engine = SumEngine(public, self.programme_, adder.exchange)
         model = self.estimator
         try:
             self.results_ = run(engine, model, then_of(self._then))
@@ -313,6 +205,25 @@ class Coordinator:
         adder.end()
         self._tell(engine)
         return model
+
+    def _open(self, post):
+        """Begin a programme; what is public, and who adds."""
+        self.programme_ = self._programme(os.urandom(16).hex())
+        joined = post.ask(Begin(self.programme_), Joined)
+        sealed = post.ask(Seal(joined), Sealed)
+        return Public.of(joined), Adder(post, [Start(sealed)])
+
+    def _resume(self, post):
+        """Go on with a programme, of which sites were told some sums already."""
+        begin, seal, *sums = post.said
+        self.programme_ = begin.programme
+        own = self._programme(self.programme_.session)
+        if own.digest != self.programme_.digest:
+            raise ValueError(
+                f"`checkpoint` {os.fspath(self._checkpoint)!r} is of another fit; take another "
+                "file, or remove it."
+            )
+        return Public.of(seal.joined), Adder(post, sums)
 
     def _programme(self, session):
         estimator = text_of(self.estimator)

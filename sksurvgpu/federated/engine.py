@@ -28,49 +28,16 @@ from ..backends.sums.messages import (
     Weights,
 )
 from ..partitions.handles import Rows
-from .forms import FormError, check_words, require
 from .grid import Times
-from .keys import total_of, without_tag
 from .layout import Numbers, SumLayout, counts, layout_of
 from .times import candidates, choose_times
-from .wire import Add, Covered, Done, Start
 from .words import WordsError, decode_counts, encode_counts, pack_flags, unpack_flags
 
-__all__ = ["Adder", "RefusedError", "SumEngine", "handles_of"]
+__all__ = ["RefusedError", "SumEngine", "handles_of"]
 
 
 class RefusedError(RuntimeError):
     """Raised where a site does not release what a fit needs; says which, and why."""
-
-
-class Adder:
-    """Sums of what sites send, one after the other: the coordinator's end of `SumEngine`."""
-
-    def __init__(self, post, sealed):
-        self._post, self._next = post, Start(sealed)
-        self._number = 0
-
-    def exchange(self, form, make, n_words):
-        """The sum of all parts, which all sites are told with the next message."""
-        parts = self._post.ask(self._next, Covered)
-        self._number += 1
-        for name, part in parts.items():
-            try:
-                is_same = part.number == self._number and part.form == form.hex()
-                require(is_same, "is of another question: its program went another way")
-                check_words(part.words, n_words + 1)
-            except FormError as error:
-                raise ValueError(
-                    f"site {name!r}: its part {error}; install the same versions at the "
-                    "coordinator and all sites."
-                ) from None
-        total = total_of([part.words for part in parts.values()])
-        self._next = Add(self._number, total)
-        return without_tag(total)
-
-    def end(self) -> None:
-        """Give sites the last sum, with which their fits are done, too."""
-        self._post.ask(self._next, Done)
 
 
 class SumEngine:
@@ -84,16 +51,13 @@ class SumEngine:
         ``exchange(form, make)`` gives the sum of all sites' words; ``make()`` those of this one.
     local : Local, optional
         The rows of this site; the coordinator has none.
-    checkpoint : path, optional
-        Of the backend.
     """
 
     n_parts = 1
 
-    def __init__(self, public, programme, exchange, local=None, checkpoint=None):
+    def __init__(self, public, programme, exchange, local=None):
         self.public, self._programme, self._local = public, programme, local
         self._exchange: Callable[[bytes, Callable, int], np.ndarray] = exchange
-        self._checkpoint = checkpoint
         self._problem: Any = None
         self._described: dict[str, Description] = {}
         self._shift = 0.0
@@ -108,9 +72,7 @@ class SumEngine:
     def backend(self) -> PartitionsBackend:
         """Backend of fits over this engine."""
         level = self._programme.level
-        return PartitionsBackend(
-            level=level, highest=level, sample=(0,), checkpoint=self._checkpoint
-        )
+        return PartitionsBackend(level=level, highest=level, sample=(0,))
 
     def serve(self, problem) -> None:
         """Know the problem before it is asked about."""

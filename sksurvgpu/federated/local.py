@@ -75,6 +75,7 @@ class Local:
         for name in ("censor_labels", "lane_stratum", "lane_group"):
             found[name] = described.get(name, none)
         found["classes"] = rows.told.get("classes", np.zeros(0))
+        self.reader.check_classes(rows)
         found["powers"] = np.zeros(design.n_columns, np.int64)
         for j in np.flatnonzero(~find_absent(rows, self.rules)):  # of few rows it would be theirs
             found["powers"][j] = _order_of(design.stored_values(j))

@@ -122,9 +122,7 @@ class Reader:
             reason = tell_few(rows.outcome, rows.unit, _uses_ties(rows), least)
             if reason is not None:
                 raise NotReleasedError(reason)
-        classes = rows.outcome.value if "class_totals" in rows.told else []
-        if few(np.unique(classes, return_counts=True)[1], least).any():
-            raise NotReleasedError(f"it has fewer than {least} rows of a class")
+        self.check_classes(rows)
         absent = find_absent(rows, self._rules)
         self.is_absent = absent
         design = without_columns(rows.design, absent)
@@ -142,6 +140,15 @@ class Reader:
         if reason is not None:
             raise NotReleasedError(reason)
         return rows
+
+    def check_classes(self, rows) -> None:
+        """Refuse classes of few rows."""
+        classes, least = (
+            rows.outcome.value if "class_totals" in rows.told else [],
+            self._rules.min_rows,
+        )
+        if few(np.unique(classes, return_counts=True)[1], least).any():
+            raise NotReleasedError(f"it has fewer than {least} rows of a class")
 
     def _rows(self, model, end, times=None):
         """Rows that count, of which a partition tells: until `end`, and at times where known."""

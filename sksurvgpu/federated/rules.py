@@ -162,9 +162,7 @@ def find_reference(design, unit, min_rows):
     unit = np.arange(design.n_rows) if unit is None else unit
     run, has = [], np.zeros(design.n_rows, bool)
     for j in range(design.n_columns + 1):
-        rows = None
-        if j < design.n_columns and design.kind[j] != DENSE:
-            rows, _ = _values_of(design, j)
+        rows = None if j == design.n_columns else _rows_with(design, j)
         if rows is None or has[rows].any():
             if run and few(np.array(len(np.unique(unit[~has]))), min_rows):
                 return run
@@ -175,12 +173,19 @@ def find_reference(design, unit, min_rows):
     return None
 
 
+def _rows_with(design, j):
+    """Rows of which a column is not zero."""
+    values = design.stored_values(j)
+    if design.kind[j] == DENSE:
+        return np.flatnonzero(values)
+    return design.indices[design.indptr[j] : design.indptr[j + 1]][values != 0.0]
+
+
 def _values_of(design, j):
     """Rows of a column that differ from its most common value, 0 if sparse, and by how much."""
     values = design.stored_values(j)
     if design.kind[j] != DENSE:
-        rows = design.indices[design.indptr[j] : design.indptr[j + 1]]
-        return rows[values != 0.0], values[values != 0.0]
+        return _rows_with(design, j), values[values != 0.0]
     distinct, counts = np.unique(values, return_counts=True)
     if not len(values):
         return np.arange(0), values
