@@ -3,7 +3,8 @@
 A sum of exp(linear predictor) over the rows of a cell is that of a whole number of rows for each
 combination of covariates.  Where there are few, sums at a few points have as many digits as all
 these numbers together, and whoever searches finds them.  So each combination has none, or enough,
-in each cell, unless there are so many that nobody can list them.
+in each cell, unless there are so many that nobody can list them, or most rows have their own, as
+where some column has measured values.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def _mixed(bits):
 def tell_rare_combinations(rows, rules) -> str | None:
     """Why sums tell of combinations that few rows have in some cell; None where they do not."""
     number = number_combinations(rows.design)
-    if number.max(initial=-1) >= rules.max_listed or rules.min_rows <= 1:
+    n_combinations = int(number.max(initial=-1)) + 1
+    if n_combinations > min(rules.max_listed, rows.n_rows / 2) or rules.min_rows <= 1:
         return None
     labels = [number, *_cells_of(rows.outcome)]
     unit = np.arange(rows.n_rows) if rows.unit is None else rows.unit
@@ -50,8 +52,8 @@ def tell_rare_combinations(rows, rules) -> str | None:
     if not few(counts, rules.min_rows).any():
         return None
     return (
-        f"its columns have no more than {rules.max_listed:,} combinations of values "
-        f"(`max_listed`), of which some have fewer than {rules.min_rows} rows at some time: how "
+        f"its columns have {n_combinations:,} combinations of values (up to `max_listed` can be "
+        f"listed), of which some have fewer than {rules.min_rows} rows at some time: how "
         "many these are can be worked out from exact sums; ask for coarser times "
         "(`rows_per_time` of the coordinator), fewer columns, a column of measured values, or noise"
     )

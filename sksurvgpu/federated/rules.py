@@ -61,7 +61,8 @@ class Rules:
         Points at which a matrix of columns by columns may be asked for.
     max_listed : int, default=500
         Combinations of values of all columns up to which each needs ``min_rows`` rows, or none, at
-        each time: so few can be listed, and exact sums tell how many rows have each. 0 lets any be.
+        each time, unless most rows have one of their own: so few can be listed, and exact sums tell
+        how many rows have each. 0 lets any be.
     max_work : float, default=1e10
         Numbers on which one message may have the site work, of the order of ten seconds: entries
         of X times requests of the message, or times pieces of time of its model. Fits ask for two
