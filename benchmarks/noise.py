@@ -20,7 +20,7 @@ MOST = 1_000_000 // 5  # rows times fits, beyond which fits are fewer
 SHOWN = columns(
     "rows:,.0f | events:,.0f | epsilon:g | fits:.0f | plain error=plain:.4f | error:.4f"
     " | standard error=standard_error:.4f | times plain=times:.2f | inflation:.2f"
-    " | coverage:.1%"
+    " | coverage:.1% | of plain=plain_coverage:.1%"
 )
 
 
@@ -89,4 +89,5 @@ def _summary(n, epsilon, fits):
         "times": float(np.mean(expected / of_plain)),
         "inflation": Noise(epsilon, norm=LENGTH).inflation(events, variance),
         "coverage": float(np.mean(abs(errors) < norm.isf(0.025) * expected)),
+        "plain_coverage": float(np.mean(abs(plain) < norm.isf(0.025) * of_plain)),
     }

@@ -30,13 +30,13 @@ from scipy.special import expit
 
 from .noise import Release
 
-__all__ = ["MODELS", "Cox", "Logistic", "Point", "Told"]
+__all__ = ["MODELS", "CoxSteps", "LogisticSteps", "PublicPoint", "Told"]
 
 N_BINS = 8
 KEEPS = 10.0  # standard deviations that rows at risk are above the noise, at the last time
 
 
-class Point(NamedTuple):
+class PublicPoint(NamedTuple):
     """Where sums are told, which all know; of models without time by coefficients alone."""
 
     coef: np.ndarray
@@ -83,7 +83,7 @@ def _square(upper, n):
 
 
 # -- Cox --------------------------------------------------------------------------------------
-class Cox:
+class CoxSteps:
     """Sums of rows by time, and steps by these; follow-up may end before the grid does."""
 
     has_time, effect = True, "hazard_ratio"
@@ -157,10 +157,10 @@ class Cox:
         return np.zeros(self._p)
 
     def step(self, step, coef):
-        """What is told at coefficients."""
+        """Ask for the sums at coefficients."""
         reach = float(np.exp(self._noise.norm * np.linalg.norm(coef)))
         sums, of_ends = self._sums_at_risk(step, coef, reach)
-        point = Point(coef, self.deaths / sums, self._bins)
+        point = PublicPoint(coef, self.deaths / sums, self._bins)
         hazard, norm = np.cumsum(point.hazard), self._noise.norm
         most, least = max(hazard.max(), 1e-9), min(hazard.min(), 0.0)
         by_bin = float(np.linalg.norm(point.parts, axis=1).max())
@@ -189,7 +189,7 @@ class Cox:
         if step == 0:
             return self.at_risk, self._of_counts
         risk = self.release("risk", step, len(self.deaths), reach)
-        [ends] = self._sums.ask([risk], Point(coef))
+        [ends] = self._sums.ask([risk], PublicPoint(coef))
         return np.clip(_suffix(ends), self.at_risk / reach, self.at_risk * reach), risk.variance
 
     def project(self, coef):
@@ -207,7 +207,7 @@ def _project(coef, noise):
 
 
 # -- logistic ---------------------------------------------------------------------------------
-class Logistic:
+class LogisticSteps:
     """Sums of rows, the first column of which is the intercept."""
 
     has_time, effect = False, "odds_ratio"
@@ -248,7 +248,7 @@ class Logistic:
             self.release("gradient", step, p, self._norm),
             self.release("matrix", step, p * (p + 1) // 2, self._norm**2 / 4.0),
         ]
-        gradient, matrix = self._sums.ask(asked, Point(coef))
+        gradient, matrix = self._sums.ask(asked, PublicPoint(coef))
         spread = asked[0].variance * np.eye(p)
         return Told(gradient, spread, _square(matrix, p), asked[1].variance ** 0.5)
 
@@ -256,4 +256,4 @@ class Logistic:
         return np.append(np.clip(coef[0], -20.0, 20.0), _project(coef[1:], self._noise))
 
 
-MODELS = {"CoxLassoCCD": Cox, "LogisticCCD": Logistic}
+MODELS = {"CoxLassoCCD": CoxSteps, "LogisticCCD": LogisticSteps}

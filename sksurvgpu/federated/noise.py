@@ -82,9 +82,9 @@ class Noise:
     >>> from sksurvgpu.federated import Noise
     >>> noise = Noise(1.0, norm=3.0)
     >>> print(f"{noise.mu:.3f}")
-    0.224
+    0.237
     >>> print(f"{noise.inflation(n_events=10_000, variance=0.25):.2f}")
-    1.20
+    1.13
     """
 
     epsilon: float

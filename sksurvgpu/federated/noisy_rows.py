@@ -70,7 +70,7 @@ class NoisyRows:
         self.x, self.cell, self.event = self.x[keeps], self.cell[keeps], self.event[keeps]
 
     def facts(self, _):
-        """What is public: names of columns, and how many there are."""
+        """Names of columns, and tables of which only the number of columns is not fixed."""
         names = self._design.names
         found = {name: np.zeros(1, np.int64) for name in OF_LABELS}
         found |= {name: np.zeros(1, bool) for name in FLAGS}
