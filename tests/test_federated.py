@@ -580,11 +580,55 @@ def test_sites_may_lack_some_of_many_strata():
     X, cuts = (rng.random((len(stratum), 4)) < 0.4).astype(float), (0, 10_000, 20_000, 30_000)
     time = 1.0 + (rng.exponential(np.exp(-X @ [0.5, -0.5, 0.2, 0.0])) > 0.5)
     y = surv(rng.random(len(X)) < 0.7, time, stratum=stratum)
-    sites, model = sites_of(X, y, cuts=cuts), CoxLassoCCD(alpha=0.001)
+    sites = sites_of(X, y, Rules(max_listed=0), cuts=cuts)
+    model = CoxLassoCCD(alpha=0.001)
     coordinator = fit_over(sites, model, [1.0, 2.0], rows_per_time=10)
     here = clone(model).fit(*pooled(X, y, coordinator, sites, cuts))
     assert coordinator.estimator.objective_ == pytest.approx(here.objective_, rel=1e-10)
     assert np.count_nonzero(here.coef_) == 3 and coordinator.n_left_out_ == 0
+
+
+def test_combinations_that_can_be_listed_have_enough_rows():
+    rng = np.random.default_rng(0)
+    X = (rng.random((2400, 3)) < 0.4).astype(float)
+    y = survival(rng, np.hstack([X, np.zeros((2400, 3))]))
+    reason = (
+        r"columns have 8 combinations of values .*`max_listed`.* fewer than 10 rows at some time"
+    )
+    with pytest.raises(RefusedError, match=reason):
+        fit_over(sites_of(X, y), LASSO)
+    few_times = fit_over(sites_of(X, y), LASSO, GRID[[29, 59]], rows_per_time=200)
+    assert few_times.estimator.converged_
+    X[:, 2] = rng.normal(size=2400)  # most rows have a combination of their own
+    assert fit_over(sites_of(X, y), LASSO).estimator.converged_
+
+
+def test_coordinator_that_was_stopped_goes_on(cox, tmp_path):
+    first = fit_over(sites_of(*cox), LASSO)
+    sites, n_sent = sites_of(*cox), Counter()
+
+    def send(name, message):
+        n_sent[name] += 1
+        if name == "B" and n_sent[name] in (9, 11):
+            raise OSError("gone")
+        return sites[name].answer(message)
+
+    options = {"grid": GRID, "checkpoint": tmp_path / "said"}
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="site 'B' could not be reached"):
+            Coordinator(clone(LASSO), {n: partial(send, n) for n in NAMES}, **options).fit()
+    with pytest.raises(ValueError, match="`checkpoint` .* is of another fit"):
+        Coordinator(CoxLassoCCD(alpha=0.1), {n: partial(send, n) for n in NAMES}, **options).fit()
+    with open(tmp_path / "said", "ab") as file:
+        file.write(b"what was being written")
+    last = Coordinator(clone(LASSO), {n: partial(send, n) for n in NAMES}, **options)
+    assert last.fit().coef_.tobytes() == first.estimator.coef_.tobytes()
+    assert last.n_exchanges_ == first.n_exchanges_ - 8  # of 9 and 10, those that did not come
+    assert not (tmp_path / "said").exists()
+    assert {site.n_exchanges_ for site in sites.values()} == {first.n_exchanges_ - 3}
+    (tmp_path / "said").write_bytes(bytes(7) + b"\x03abc")
+    with pytest.raises(ValueError, match="`checkpoint` .* is not of a fit over sites"):
+        Coordinator(clone(LASSO), {n: partial(send, n) for n in NAMES}, **options).fit()
 
 
 # -- what a site keeps, and what it shows -----------------------------------------------------

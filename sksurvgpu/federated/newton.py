@@ -23,7 +23,7 @@ Logistic: z_i = (1, x_i), g = sum_i z_i (y_i - p_i), H = sum_i z_i z_i' p_i (1 -
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -256,4 +256,4 @@ class LogisticSteps:
         return np.append(np.clip(coef[0], -20.0, 20.0), _project(coef[1:], self._noise))
 
 
-MODELS = {"CoxLassoCCD": CoxSteps, "LogisticCCD": LogisticSteps}
+MODELS: dict[str, Any] = {"CoxLassoCCD": CoxSteps, "LogisticCCD": LogisticSteps}

@@ -38,7 +38,7 @@ def test_errors_from_inside_are_found(monkeypatch):
 
     for case in sites.CASES:
         sites.exchanged(case)
-    monkeypatch.setattr("sksurvgpu.federated.coordinator.check_facts", fail)
+    monkeypatch.setattr("sksurvgpu.federated.post.check_facts", fail)
     with pytest.raises(KeyError, match="inside"):
         attack_often("coordinator")
     monkeypatch.undo()
