@@ -590,7 +590,7 @@ def test_sites_may_lack_some_of_many_strata():
 
 def test_combinations_that_can_be_listed_have_enough_rows():
     rng = np.random.default_rng(0)
-    X = (rng.random((2400, 3)) < 0.4).astype(float)
+    X = (rng.random((2400, 3)) < 0.5).astype(float)
     y = survival(rng, np.hstack([X, np.zeros((2400, 3))]))
     reason = (
         r"columns have 8 combinations of values .*`max_listed`.* fewer than 10 rows at some time"
@@ -617,17 +617,17 @@ def test_coordinator_that_was_stopped_goes_on(cox, tmp_path):
     for _ in range(2):
         with pytest.raises(RuntimeError, match="site 'B' could not be reached"):
             Coordinator(clone(LASSO), {n: partial(send, n) for n in NAMES}, **options).fit()
-    with pytest.raises(ValueError, match="`checkpoint` .* is of another fit"):
+    with pytest.raises(ValueError, match=r"`checkpoint` .* is of another fit"):
         Coordinator(CoxLassoCCD(alpha=0.1), {n: partial(send, n) for n in NAMES}, **options).fit()
     with open(tmp_path / "said", "ab") as file:
         file.write(b"what was being written")
     last = Coordinator(clone(LASSO), {n: partial(send, n) for n in NAMES}, **options)
     assert last.fit().coef_.tobytes() == first.estimator.coef_.tobytes()
-    assert last.n_exchanges_ == first.n_exchanges_ - 8  # of 9 and 10, those that did not come
+    assert last.n_exchanges_ == first.n_exchanges_ - 9
     assert not (tmp_path / "said").exists()
     assert {site.n_exchanges_ for site in sites.values()} == {first.n_exchanges_ - 3}
     (tmp_path / "said").write_bytes(bytes(7) + b"\x03abc")
-    with pytest.raises(ValueError, match="`checkpoint` .* is not of a fit over sites"):
+    with pytest.raises(ValueError, match=r"`checkpoint` .* is not of a fit over sites"):
         Coordinator(clone(LASSO), {n: partial(send, n) for n in NAMES}, **options).fit()
 
 

@@ -118,7 +118,7 @@ class Coordinator:
     >>> from sksurvgpu import CoxLassoCCD
     >>> from sksurvgpu.datasets import simulate_cox
     >>> from sksurvgpu.federated import Coordinator, Site
-    >>> data = simulate_cox(3000, 5, density=0.3, random_state=0)
+    >>> data = simulate_cox(3000, 20, density=0.3, random_state=0)
     >>> X, y = data.X.tocsr(), data.y
     >>> rows = {"A": slice(0, 1000), "B": slice(1000, 2000), "C": slice(2000, 3000)}
     >>> sites = {name: Site(X[some], y[some]) for name, some in rows.items()}
