@@ -590,16 +590,16 @@ def test_sites_may_lack_some_of_many_strata():
 
 def test_combinations_that_can_be_listed_have_enough_rows():
     rng = np.random.default_rng(0)
-    X = (rng.random((2400, 3)) < 0.5).astype(float)
-    y = survival(rng, np.hstack([X, np.zeros((2400, 3))]))
+    X = (rng.random((2400, 2)) < 0.5).astype(float)
+    y = survival(rng, np.hstack([X, np.zeros((2400, 4))]))
     reason = (
-        r"columns have 8 combinations of values .*`max_listed`.* fewer than 10 rows at some time"
+        r"columns have 4 combinations of values .*`max_listed`.* fewer than 10 rows at some time"
     )
     with pytest.raises(RefusedError, match=reason):
         fit_over(sites_of(X, y), LASSO)
     few_times = fit_over(sites_of(X, y), LASSO, GRID[[29, 59]], rows_per_time=200)
     assert few_times.estimator.converged_
-    X[:, 2] = rng.normal(size=2400)  # most rows have a combination of their own
+    X[:, 1] = rng.normal(size=2400)  # most rows have a combination of their own
     assert fit_over(sites_of(X, y), LASSO).estimator.converged_
 
 
