@@ -603,6 +603,32 @@ def test_combinations_that_can_be_listed_have_enough_rows():
     assert fit_over(sites_of(X, y), LASSO).estimator.converged_
 
 
+def test_blurred_sums_are_of_secret_weights_that_stay(cox, tmp_path):
+    X, y = cox
+    exact = fit_over(sites_of(X, y), CoxLassoCCD(alpha=0.0, max_iter=99))
+    rules, secrets = Rules(blur=0.2), {name: name.encode() for name in NAMES}
+
+    def blurred(**more):
+        pieces = zip(NAMES, parts(X), parts(y), strict=True)
+        return {
+            name: Site(a, b, rules=rules, secret=secrets[name], **more) for name, a, b in pieces
+        }
+
+    found = [fit_over(blurred(), CoxLassoCCD(alpha=0.0, max_iter=99)) for _ in range(2)]
+    assert found[0].estimator.coef_.tobytes() == found[1].estimator.coef_.tobytes()
+    assert (exact.blur_, found[0].blur_) == (0.0, 0.2)
+    here = CoxLassoCCD(alpha=0.0).fit(X, y)
+    errors = wald(here, X, y).standard_errors
+    off = (found[0].estimator.coef_ - exact.estimator.coef_)[:-2] / errors[:-2]
+    assert 0.02 < np.sqrt(np.mean(off**2)) < 0.4  # of 0.2, about
+    binary = (X[:, 2:5] != 0).astype(float)
+    fit_over(sites_of(binary, y, rules), LASSO)  # of no whole numbers
+    site_of = partial(Site, X, y, rules=rules, ledger=tmp_path / "ledger")
+    site_of(secret=b"first")
+    with pytest.raises(ValueError, match="`secret` is another one than before"):
+        site_of(secret=b"second")
+
+
 def test_coordinator_that_was_stopped_goes_on(cox, tmp_path):
     first = fit_over(sites_of(*cox), LASSO)
     sites, n_sent = sites_of(*cox), Counter()

@@ -16,6 +16,8 @@ from .grid import few
 
 __all__ = ["number_combinations", "tell_rare_combinations"]
 
+ENOUGH = 0.05  # of a blur, with which sums are of no whole numbers
+
 
 def number_combinations(design) -> np.ndarray:
     """Number of every row's combination of values, from 0 on."""
@@ -43,7 +45,9 @@ def tell_rare_combinations(rows, rules) -> str | None:
     """Why sums tell of combinations that few rows have in some cell; None where they do not."""
     number = number_combinations(rows.design)
     n_combinations = int(number.max(initial=-1)) + 1
-    if n_combinations > min(rules.max_listed, rows.n_rows / 2) or rules.min_rows <= 1:
+    if n_combinations > min(rules.max_listed, rows.n_rows / 2):
+        return None
+    if rules.min_rows <= 1 or rules.blur >= ENOUGH:
         return None
     labels = [number, *_cells_of(rows.outcome)]
     unit = np.arange(rows.n_rows) if rows.unit is None else rows.unit
@@ -55,7 +59,8 @@ def tell_rare_combinations(rows, rules) -> str | None:
         f"its columns have {n_combinations:,} combinations of values (up to `max_listed` can be "
         f"listed), of which some have fewer than {rules.min_rows} rows at some time: how "
         "many these are can be worked out from exact sums; ask for coarser times "
-        "(`rows_per_time` of the coordinator), fewer columns, a column of measured values, or noise"
+        "(`rows_per_time` of the coordinator), fewer columns, a column of measured values, or "
+        f"noise, or have the site blur its sums (`Rules(blur={ENOUGH})`)"
     )
 
 

@@ -99,6 +99,9 @@ class Coordinator:
         Columns that count as zero at some sites, as too few rows have them there, and at how many.
     n_left_out_ : int
         Strata whose rows some site left out, which it keeps to itself.
+    blur_ : float
+        The largest ``Rules.blur`` of a site: estimates are off the exact ones by about so much of
+        their standard errors, or less.
     results_ : list
         Of the functions of `then`.
     programme_ : Programme
@@ -245,7 +248,7 @@ class Coordinator:
         self.absent_ = {
             str(j if names is None else names[j]): int(engine.n_absent[j]) for j in lacking
         }
-        self.n_left_out_ = engine.n_left_out
+        self.n_left_out_, self.blur_ = engine.n_left_out, engine.public.blur
         times = engine.times
         by_stratum = {label: times.of(label) for label in times.labels.tolist()}
         self.grid_ = times.times if set(by_stratum) <= {0} else by_stratum

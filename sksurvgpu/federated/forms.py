@@ -19,6 +19,7 @@ FACTS = {
     "lane_group": ("i", "lane_stratum"),
     "powers": ("i", None),
     "power": ("i", 1),
+    "blur": ("f", 1),
     "has_entries": ("b", 1),
     "has_strata": ("b", 1),
     "has_subjects": ("b", 1),
@@ -51,6 +52,7 @@ def check_facts(facts) -> None:
     for name, of in (("lane_stratum", "labels"), ("lane_group", "censor_labels")):
         is_right = np.all((facts[name] >= 0) & (facts[name] < len(facts[of])))
         require(is_right, f"has a table {name!r} that is not of places in {of!r}")
+    require(0.0 <= facts["blur"][0] <= 1.0, "has a table 'blur' that is not from 0 to 1")
     is_right = all(np.all(abs(facts[name]) <= LARGEST_POWER) for name in ("powers", "power"))
     require(is_right, "has columns or an outcome too large to be added up; rescale them")
 

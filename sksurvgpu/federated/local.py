@@ -48,7 +48,7 @@ class Local:
     def __init__(self, arguments, rules, ledger, secret, name, programme):
         self.rules, self._secret, self._name = rules, secret, name
         self._programme = programme
-        self.reader = Reader(arguments, rules, ledger)
+        self.reader = Reader(arguments, rules, ledger, secret)
         self._part = Part(lambda: arguments, lambda model, _: self.reader.read(model))
         self._guards: dict[Recipe, Guard] = {}
         self._weights: dict[Any, int] = {}
@@ -82,6 +82,7 @@ class Local:
         value = getattr(outcome, "value", np.zeros(0)) if "classes" not in rows.told else []
         found["power"] = np.array([_order_of(np.asarray(value, float))], np.int64)
         found["has_entries"] = np.array([getattr(outcome, "start", None) is not None])
+        found["blur"] = np.array([self.rules.blur])
         for name in ("has_strata", "has_subjects"):
             found[name] = np.asarray(rows.told.get(name, [False]), bool)
         found["has_groups"] = np.array(["groups" in rows.told])

@@ -74,7 +74,8 @@ class NoisyRows:
         names = self._design.names
         found = {name: np.zeros(1, np.int64) for name in OF_LABELS}
         found |= {name: np.zeros(1, bool) for name in FLAGS}
-        found |= {"classes": np.zeros(0), "powers": np.zeros(self._design.n_columns, np.int64)}
+        found |= {"classes": np.zeros(0), "blur": np.zeros(1)}
+        found |= {"powers": np.zeros(self._design.n_columns, np.int64)}
         return None if names is None else tuple(map(str, names)), found
 
     def total(self, release, point) -> np.ndarray:

@@ -24,6 +24,7 @@ class Public(NamedTuple):
     censor_labels: np.ndarray
     lanes: np.ndarray  # (n_lanes, 2): strata and groups of censoring that occur together
     classes: np.ndarray
+    blur: float  # the largest of a site
     has_entries: bool
     has_strata: bool
     has_subjects: bool
@@ -51,6 +52,7 @@ class Public(NamedTuple):
             censor_labels=censor_labels,
             lanes=np.unique(np.concatenate(lanes), axis=0),
             classes=np.unique(np.concatenate([facts["classes"] for facts in every])),
+            blur=float(max(facts["blur"][0] for facts in every)),
             **{name: any(facts[name][0] for facts in every) for name in FLAGS},
         )
 

@@ -60,7 +60,8 @@ class Reader:
         Strata of which they have too few.
     """
 
-    def __init__(self, arguments, rules, ledger):
+    def __init__(self, arguments, rules, ledger, secret=b""):
+        self._secret = secret
         self._arguments, self._rules, self._ledger = arguments, rules, ledger
         self._grid = np.zeros(0)
         self._least = rules.min_rows
@@ -153,6 +154,7 @@ class Reader:
     def _rows(self, model, end, times=None):
         """Rows that count, of which a partition tells: until `end`, and at times where known."""
         rows = read_rows(model, self._arguments)
+        blur = self._draw_blur(rows)
         keeps = np.ones(rows.n_rows, bool) if rows.weight is None else rows.weight > 0.0
         has_time, outcome = hasattr(rows.outcome, "time"), None
         if has_time:
@@ -163,6 +165,9 @@ class Reader:
             places = np.flatnonzero(keeps)
             self._check_size(len(places))
             rows = read_rows(model, {k: value[places] for k, value in self._arguments.items()})
+            blur = None if blur is None else blur[places]
+        if blur is not None:
+            rows = replace(rows, weight=blur * (1.0 if rows.weight is None else rows.weight))
         if outcome is not None:
             changed = {
                 name: getattr(outcome, name) for name in ("event", "time", "start", "status")
@@ -170,6 +175,16 @@ class Reader:
             rows = replace(rows, outcome=replace(rows.outcome, **changed))
         self._check_size(rows.n_rows if rows.unit is None else len(np.unique(rows.unit)))
         return rows
+
+    def _draw_blur(self, rows):
+        """Secret weight of every row, or person, the same in all sessions; None without a blur."""
+        sigma = self._rules.blur
+        if sigma == 0.0:
+            return None
+        seed = int.from_bytes(sha256(b"blur " + self._secret).digest())
+        unit = np.arange(rows.n_rows) if rows.unit is None else rows.unit
+        normal = np.random.default_rng(seed).standard_normal(int(unit.max(initial=-1)) + 1)
+        return np.exp(sigma * normal - sigma**2 / 2.0)[unit]
 
     def _find_counted(self, rows, end, times, keeps):
         """Rows at risk before the end of follow-up, in strata that have enough of them.

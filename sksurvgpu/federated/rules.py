@@ -63,6 +63,10 @@ class Rules:
         Combinations of values of all columns up to which each needs ``min_rows`` rows, or none, at
         each time, unless most rows have one of their own: so few can be listed, and exact sums tell
         how many rows have each. 0 lets any be.
+    blur : float, default=0.0
+        Standard deviation of a secret weight of about 1 that each row has for good. Sums are those
+        of no whole numbers then, from which nothing can be counted; estimates move by about
+        ``blur`` of their standard errors. `max_listed` does not matter from 0.05 on.
     max_work : float, default=1e10
         Numbers on which one message may have the site work, of the order of ten seconds: entries
         of X times requests of the message, or times pieces of time of its model. Fits ask for two
@@ -87,6 +91,7 @@ class Rules:
     max_programmes: int = 10
     max_matrices: int = 0
     max_listed: int = 500
+    blur: float = 0.0
     max_work: float = 1e10
     recipes: tuple[str, ...] = ("given", "train", "test", "exponential")
     max_epsilon: float | None = None
@@ -97,6 +102,8 @@ class Rules:
         names += ("max_programmes", 0), ("max_matrices", 0), ("max_listed", 0)
         for name, least in names:
             whole(getattr(self, name), name, least, f"must be an integer from {least} on")
+        if not (isinstance(self.blur, Real) and 0.0 <= self.blur <= 1.0):
+            raise ValueError(f"`blur` is {self.blur!r}, must be from 0 to 1.")
         most_of = {"largest_share": 1.0, "longest_range": 700.0, "max_work": np.inf}
         most_of |= {"max_delta": 0.1} | ({} if self.max_epsilon is None else {"max_epsilon": 1e7})
         for name, most in most_of.items():

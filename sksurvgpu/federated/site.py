@@ -115,6 +115,11 @@ class Site:
         self._secret = os.urandom(16) if secret is None else secret
         self._key, self.peers = key, peers
         self.ledger = Ledger(ledger)
+        if self.rules.blur and not self.ledger.settle("secret", sha256(self._secret).hexdigest()):
+            raise ValueError(
+                "`secret` is another one than before, and the rows would be blurred another time, "
+                "which tells the mean of both; give the same one, or begin a new `ledger`."
+            )
         self.rows = digest_rows(self._arguments, self.rules, self._secret)
         self._session: SiteSession | None = None
         self._last: tuple[bytes, Any] = b"", None  # digest of a message, and its answer
