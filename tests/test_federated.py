@@ -663,7 +663,7 @@ def test_ledgers_survive_a_start_anew(cox, tmp_path):
     rules, grid = Rules(max_exchanges=40, max_models=2), GRID[::2]
 
     def again(**more):
-        ledgers = {name: {"ledger": tmp_path / name} for name in (*NAMES, "D")}
+        ledgers = {n: {"ledger": tmp_path / n, "key": tmp_path / f"{n}.key"} for n in NAMES}
         pieces = zip(NAMES, parts(X), parts(y), strict=True)
         return {name: Site(a, b, rules=rules, **ledgers[name], **more) for name, a, b in pieces}
 
@@ -685,7 +685,8 @@ def test_ledgers_survive_a_start_anew(cox, tmp_path):
 
 def test_programmes_are_shown_in_words_and_logged(cox, tmp_path):
     sites, shown = sites_of(*cox, log=tmp_path / "log"), []
-    sites["B"] = Site(*(part[1] for part in map(parts, cox)), log=tmp_path / "B")
+    own = {"key": Identity.new()}
+    sites["B"] = Site(*(part[1] for part in map(parts, cox)), log=tmp_path / "B", **own)
 
     def approve(programme):
         shown.append(str(programme))
@@ -706,7 +707,7 @@ def test_programmes_are_shown_in_words_and_logged(cox, tmp_path):
     ]
     sample = begun(NAMES, level="sample", matrix_of="C").programme
     assert str(sample).endswith("A matrix of columns by columns is told, that of site C alone.")
-    fit_over({**sites, "B": Site(*(part[1] for part in map(parts, cox)))}, LASSO)
+    fit_over({**sites, "B": Site(*(part[1] for part in map(parts, cox)), **own)}, LASSO)
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert {line["decision"][:8] for line in lines} == {"answered", "refused:"}
     assert {line["operation"] for line in lines} == {"Begin", "Seal", "Start", "Add"}

@@ -13,6 +13,7 @@ from sksurvgpu.backends.sums import messages as m
 from sksurvgpu.federated import Coordinator, RefusedError, Rules, Site, wire
 from sksurvgpu.federated.files import Mailbox, only_one
 from sksurvgpu.federated.keys import Circle, Identity, total_of
+from sksurvgpu.federated.local import Local
 from sksurvgpu.federated.words import PRIME, add
 
 N_ROWS, GRID = 900, np.arange(20.0, 1220.0, 40.0)
@@ -305,6 +306,11 @@ PROGRAMMES = {
     "then what": ({"then": "[3]"}, "what follows its fit cannot be read"),
     "then deep": ({"then": "[" * 100_000}, "what follows its fit cannot be read"),
     "folder": ({"then": '[["bootstrap", {"folder": "/tmp/x"}]]'}, "`folder` is written to by"),
+    "seed": ({"then": '[["bootstrap", {}]]'}, "`random_state` of bootstrap is None; pass a number"),
+    "seed of folds": (
+        {"estimator": estimator("CoxLassoCV", random_state=None)},
+        "`random_state` of CoxLassoCV",
+    ),
     "level": ({"level": "rows"}, "`level` is 'rows'"),
     "grid": ({"grid": GRID[::-1].copy()}, "`grid` is not of ascending times"),
     "infinite grid": ({"grid": np.array([1.0, np.inf])}, "`grid` is not of ascending times"),
@@ -415,6 +421,66 @@ def test_one_mask_does_not_cover_two_versions_of_rows(rows):
             if isinstance(part, wire.Covered)
         ]
         assert is_same == ([1.0, 1.0] if values is X else [0.0])
+
+
+def test_one_mask_does_not_cover_two_parts(rows, monkeypatch):
+    """Whatever made the second one another one, as rounding of another machine would."""
+    middle = Middle(sites_of(rows))
+    middle.fit()
+    site, heard, describe = middle.sites["A"], middle.heard["A"], Local.describe
+    told = site.n_exchanges_
+
+    def other(self, *given):
+        tables = describe(self, *given)
+        return tables | {"rows": [tables["rows"][0] + 1]}
+
+    monkeypatch.setattr(Local, "describe", other)
+    for content in heard[:3]:
+        answer(site, content)
+    assert "it has told another part at this point" in refusal(site, heard[3])
+    monkeypatch.undo()
+    assert [answer(site, content) for content in heard[:4]][-1].number == 2
+    assert site.n_exchanges_ == told
+
+
+def test_sums_under_other_weights_have_other_masks(rows):
+    forms = []
+    for seed in (0, 1):
+        then = [("bootstrap", {"n_replicates": 2, "kind": "exponential", "random_state": seed})]
+        middle = Middle(sites_of(rows, rules=Rules(largest_share=1.0), secret=b"kept"))
+        middle.fit(then=then, rows_per_time=60)
+        forms.append({said.form for said in middle.said["A"] if isinstance(said, wire.Covered)})
+    of_draws = [one - other for one, other in (forms, forms[::-1])]
+    assert min(map(len, of_draws)) > 3 and len(forms[0] & forms[1]) > 3
+
+
+# -- limits -----------------------------------------------------------------------------------
+def test_sums_are_counted_under_whichever_session_they_are_told(rows):
+    sites = sites_of(rows)
+
+    def change(_, content):
+        if not isinstance(content, wire.Begin):
+            return content
+        return wire.Begin(replace(content.programme, session="always the same"))
+
+    counts = []
+    for alpha in (0.02, 0.01):
+        middle = Middle(sites, change)
+        middle.fit(CoxLassoCCD(alpha=alpha))
+        counts.append(sum(isinstance(said, wire.Covered) for said in middle.said["A"]))
+        assert sites["A"].n_exchanges_ == sum(counts)
+    assert min(counts) > 3
+
+
+def test_names_of_sites_stay_with_their_keys(rows):
+    """Else a coordinator takes keys of its own under the names that a site has met."""
+    sites = sites_of(rows)
+    Middle(sites).fit()
+    others = {"A": sites["A"]} | sites_of(rows, ("B", "C"))
+    middle = Middle(others)
+    assert "the key of 'B' is another one than when it first took part" in middle.refusal()
+    assert [type(said) for said in middle.said["A"]] == [wire.Joined, wire.Refused]
+    Middle(sites).fit(CoxLassoCCD(alpha=0.01))
 
 
 def test_messages_before_a_fit_are_answered_by_that_it_is_lost(rows):

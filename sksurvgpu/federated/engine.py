@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -222,7 +223,9 @@ class SumEngine:
         n_requests = len(requests)
 
         sizes = [layout.n_words for layout in layouts]
-        form = b"".join(layout.form for layout in layouts)
+        # Sums under other weights have the same form, and must not have the same masks.
+        weights = repr([request.weight for request in requests]).encode()
+        form = sha256(b"".join(layout.form for layout in layouts) + weights).digest()
         self.asked = "; ".join(
             f"{type(request).__name__}: {layout}"
             for request, layout in zip(requests, layouts, strict=True)

@@ -150,7 +150,16 @@ def estimator_of(text: str) -> PenalizedModel:
         raise ValueError(f"its estimator cannot be read: {error}") from None
     if not isinstance(found, PenalizedModel):
         raise ValueError("its estimator is none of this package")
+    _check_seed(found.get_params().get("random_state", 0), type(found).__name__)
     return found.set_params(**{k: v for k, v in OF_THE_SITE.items() if k in found.get_params()})
+
+
+def _check_seed(seed, of):
+    """Refuse what each party would draw otherwise, and a site that is started again, too."""
+    if not isinstance(seed, int):
+        raise ValueError(
+            f"`random_state` of {of} is {seed!r}; pass a number, by which all sites deal alike"
+        )
 
 
 def _unpack(packed):
@@ -182,4 +191,7 @@ def then_of(text: str) -> list[tuple[str, dict]]:
         raise ValueError(
             "`folder` is written to by who asks for it, and not at sites; leave it out"
         )
+    for name, options in found:
+        if name == "bootstrap":
+            _check_seed(options.get("random_state"), name)
     return found

@@ -193,9 +193,10 @@ class SiteSession:
         """Hand out this site's part; wait for the sum of all."""
         self._number += 1
         self.asked = self._engine.asked
-        self._site.count_exchange(self.programme, self._number)
         code = self._code = sha256(self._transcript + form).digest()
+        self._site.count_exchange(code)
         words = self._circle.cover(make(), code)
+        self._site.keep_part(code, words)
         self._outbox.put(("part", Covered(self._number, form.hex(), words)))
         total = self._inbox.get()
         if total is None:

@@ -281,24 +281,37 @@ class Site:
 
     # -- what a session asks its site -------------------------------------------------------------
     def check_peers(self, publics) -> None:
-        """Refuse keys that are not those of the sites that this one knows."""
-        for name, public in publics.items():
-            if self.peers is None or name == self.name:
-                continue
-            found = fingerprint_of(public)
-            if self.peers.get(name) != found:
+        """Refuse keys that are not those of the sites that this one knows, or has met before."""
+        others = {name: fingerprint_of(publics[name]) for name in publics if name != self.name}
+        for name, found in others.items():
+            if self.peers is not None and self.peers.get(name) != found:
                 raise NotReleasedError(
                     f"the key of {name!r} has the fingerprint {found}, and this site knows "
                     f"{self.peers.get(name, 'none')} (`peers`)"
                 )
+        for name, found in others.items():
+            if not self.ledger.settle(f"key of {name}", found):
+                raise NotReleasedError(
+                    f"the key of {name!r} is another one than when it first took part, and may be "
+                    "of somebody else: have sites keep theirs (`key`), or ask this one to start "
+                    "anew"
+                )
 
-    def count_exchange(self, programme, number) -> None:
-        """Count a sum that this site takes part in."""
+    def count_exchange(self, code) -> None:
+        """Count a sum that this site takes part in: at one point once, however often it is told."""
         most = self.rules.max_exchanges
-        if not self.ledger.count("exchanges", programme.session, number, most):
+        if not self.ledger.count("exchanges", code.hex(), 1, most):
             raise NotReleasedError(
                 f"the {most:,} exchanges that it allows are used up; ask it to start anew with a "
                 "larger `max_exchanges`"
+            )
+
+    def keep_part(self, code, words) -> None:
+        """Refuse other words under masks that have covered some: both tell their difference."""
+        if not self.ledger.settle(f"part {code.hex()}", sha256(words.tobytes()).hexdigest()):
+            raise NotReleasedError(
+                "it has told another part at this point, as its rows or its machine were others; "
+                "begin anew"
             )
 
     @property
