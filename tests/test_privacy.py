@@ -472,6 +472,34 @@ def test_sums_are_counted_under_whichever_session_they_are_told(rows):
     assert min(counts) > 3
 
 
+def test_weights_are_counted_over_the_life_of_a_site(rows, tmp_path):
+    keys = {name: Identity.new() for name in NAMES}
+
+    def fit(seed):
+        """By sites that are started anew."""
+        kept = {"rules": Rules(largest_share=1.0, max_exchanges=1000), "secret": b"kept"}
+        sites = {
+            name: site_of(rows, name, ledger=tmp_path / name, key=keys[name], **kept)
+            for name in NAMES
+        }
+        options = {"n_replicates": 3, "kind": "exponential", "random_state": seed}
+        Middle(sites).fit(then=[("bootstrap", options)], rows_per_time=60)
+        return sites["A"].ledger.total("weights")
+
+    assert [fit(0), fit(0), fit(1), fit(2)] == [3, 3, 6, 9]
+    with pytest.raises(RefusedError, match="under 10 independent vectors of weights in its life"):
+        fit(3)
+
+
+def test_matrices_are_counted_over_the_life_of_a_site(rows):
+    sites = sites_of(rows, rules=Rules(max_matrices=1, largest_share=1.0))
+    for _ in range(2):
+        Middle(sites).fit(level="full")
+    other = CoxLassoCCD(alpha=0.02, time_varying={3: [300.0]})
+    with pytest.raises(RefusedError, match="matrices are released at 1 points"):
+        Middle(sites).fit(other, level="full")
+
+
 def test_names_of_sites_stay_with_their_keys(rows):
     """Else a coordinator takes keys of its own under the names that a site has met."""
     sites = sites_of(rows)

@@ -46,13 +46,11 @@ class Local:
     """
 
     def __init__(self, arguments, rules, ledger, secret, name, programme):
-        self.rules, self._secret, self._name = rules, secret, name
+        self.rules, self._ledger, self._secret, self._name = rules, ledger, secret, name
         self._programme = programme
         self.reader = Reader(arguments, rules, ledger, secret)
         self._part = Part(lambda: arguments, lambda model, _: self.reader.read(model))
         self._guards: dict[Recipe, Guard] = {}
-        self._weights: dict[Any, int] = {}
-        self._matrices: set[bytes] = set()
         self.arranged: Any = None
         self.withheld = ""  # why nothing was told of the last point
 
@@ -187,13 +185,12 @@ class Local:
 
     def _count_matrix(self, request):
         coef = request.coef
-        point = f"{request.weight}".encode() + coef.columns.tobytes() + coef.values.tobytes()
-        if point not in self._matrices and len(self._matrices) >= self.rules.max_matrices:
+        point = [self._model, f"{request.weight}", coef.columns.tolist(), coef.values.tolist()]
+        if not self._ledger.count("matrices", point, 1, self.rules.max_matrices):
             raise NotReleasedError(
                 f"matrices are released at {self.rules.max_matrices:,} points (`max_matrices`); "
                 "take level='diagonal', or the matrix of a site that allows it"
             )
-        self._matrices.add(point)
 
     # -- weights ----------------------------------------------------------------------------------
     def _salted(self, recipe):
@@ -208,23 +205,22 @@ class Local:
                 f"there are 2 to {self.rules.min_rows} folds (`min_rows`), not {recipe.of}"
             )
         self._count_weights(recipe, is_fold)
-        text = f"weights {self._programme.session} {recipe.seed} ".encode()
+        # The same ones in every programme, of which each would else tell of others.
+        text = f"weights {recipe.seed} ".encode()
         seed = int.from_bytes(sha256(text + self._secret).digest()[:8])
         return replace(recipe, seed=seed)
 
     def _count_weights(self, recipe, is_fold):
         """Refuse more vectors of weights than a sum has rows: so many sums span its rows."""
-        deal, weights = (recipe.seed, recipe.of), dict(self._weights)
+        seed, number, of = map(int, (recipe.seed, recipe.number, recipe.of))
+        deal, n_new = [seed, of, recipe.kind, number], 1
         if is_fold:
-            weights[(*deal, recipe.number // recipe.of)] = recipe.of - 1
-        else:
-            weights[(*deal, recipe.kind, recipe.number)] = 1
-        if 1 + sum(weights.values()) > self.rules.min_rows:
+            deal, n_new = [seed, of, number // of], of - 1
+        if not self._ledger.count("weights", deal, n_new, self.rules.min_rows - 1):
             raise NotReleasedError(
-                f"it gives sums under {self.rules.min_rows} independent vectors of weights in all "
-                "(`min_rows`; a fold is one), as more would tell rows apart"
+                f"it gives sums under {self.rules.min_rows} independent vectors of weights in its "
+                "life (`min_rows`; a fold is one), as more would tell rows apart"
             )
-        self._weights = weights
 
     def _guard(self, recipe):
         if recipe not in self._guards:

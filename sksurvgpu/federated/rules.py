@@ -58,7 +58,7 @@ class Rules:
         Programmes that the site takes part in over its life: by bounds and means of priors each may
         choose points at which sums are told.
     max_matrices : int, default=0
-        Points at which a matrix of columns by columns may be asked for.
+        Points at which a matrix of columns by columns may be asked for over the life of the site.
     max_listed : int, default=500
         Combinations of values of all columns up to which each needs ``min_rows`` rows, or none, at
         each time, unless most rows have one of their own: so few can be listed, and exact sums tell
