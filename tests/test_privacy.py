@@ -306,6 +306,12 @@ PROGRAMMES = {
     "then what": ({"then": "[3]"}, "what follows its fit cannot be read"),
     "then deep": ({"then": "[" * 100_000}, "what follows its fit cannot be read"),
     "folder": ({"then": '[["bootstrap", {"folder": "/tmp/x"}]]'}, "`folder` is written to by"),
+    "alphas": ({"estimator": estimator("CoxLassoCV", n_alphas=10**9)}, "`n_alphas` is of 1,000,0"),
+    "listed": ({"then": json.dumps([["fit_path", {"alphas": [1.0] * 1001}]])}, "`alphas` is of 1"),
+    "points": (
+        {"then": '[["profile_likelihood", {"columns": [0], "n_points": NaN}]]'},
+        "sites take up to",
+    ),
     "seed": ({"then": '[["bootstrap", {}]]'}, "`random_state` of bootstrap is None; pass a number"),
     "seed of folds": (
         {"estimator": estimator("CoxLassoCV", random_state=None)},
@@ -330,6 +336,24 @@ def test_programmes_that_are_none_are_refused(rows, programme, case):
     site = site_of(rows, "A")
     assert reason in refusal(site, wire.Begin(replace(programme, **changes)))
     assert isinstance(answer(site, wire.Begin(programme)), wire.Joined)  # none of it is kept
+
+
+def test_programmes_are_shown_as_they_are(programme):
+    """Who approves one at a terminal sees what could move its cursor, or hide words."""
+    names = (*NAMES[:2], "C.\x1b[8m\u202e")
+    then = json.dumps([["wald", {"level=0.95).\n": 1}]])
+    shown = str(replace(programme, sites=names, then=then))
+    assert shown.splitlines()[0].endswith(r"A, B, C.\x1b[8m\u202e.")
+    assert shown.splitlines()[2] == r"Then wald(level=0.95).\n=1)."
+
+
+def test_labels_that_fill_a_sites_memory_are_refused(rows, programme):
+    """A site that is not honest names more strata than there can be rows."""
+    sites = sites_of(rows)
+    joined = {name: answer(site, wire.Begin(programme)) for name, site in sites.items()}
+    labels = np.arange(1 << 19)
+    joined["B"] = replace(joined["B"], facts=joined["B"].facts | {"labels": labels})
+    assert "strata times `grid` are more than" in refusal(sites["A"], wire.Seal(joined))
 
 
 def test_no_programme_writes_to_a_folder_at_sites(rows, programme, tmp_path):

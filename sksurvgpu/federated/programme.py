@@ -22,6 +22,8 @@ from .noise import Noise
 __all__ = ["FUNCTIONS", "Programme", "estimator_of", "text_of", "then_of"]
 
 FUNCTIONS = ("bootstrap", "fit_path", "profile_likelihood", "wald")  # that may follow a fit
+COUNTS = "n_alphas", "n_repeats", "n_points", "n_replicates", "cv", "alphas", "l1_ratios", "values"
+MOST = 1000  # of each: tables of so many are made before a site is asked for anything
 OF_THE_SITE = {"n_jobs": 1, "verbose": 0, "folder": None}  # what each party has its own of
 
 
@@ -84,7 +86,10 @@ class Programme:
         if self.level == "sample":
             whose = self.matrix_of
             lines.append(f"A matrix of columns by columns is told, that of site {whose} alone.")
-        return "\n".join(lines)
+        # Texts are a coordinator's, and could move a terminal's cursor, or hide what follows.
+        return "\n".join(
+            "".join(c if c.isprintable() else repr(c)[1:-1] for c in line) for line in lines
+        )
 
 
 def _in_words(packed, most=60):
@@ -154,6 +159,15 @@ def estimator_of(text: str) -> PenalizedModel:
     return found.set_params(**{k: v for k, v in OF_THE_SITE.items() if k in found.get_params()})
 
 
+def _check_counts(given):
+    """Refuse numbers of fits that would fill a site's memory."""
+    for name in COUNTS:
+        value = given.get(name)
+        n = np.size(value) if isinstance(value, list | dict | np.ndarray) else value
+        if isinstance(n, int | float) and not n <= MOST:
+            raise ValueError(f"`{name}` is of {n:,}, and sites take up to {MOST:,}")
+
+
 def _check_seed(seed, of):
     """Refuse what each party would draw otherwise, and a site that is started again, too."""
     if not isinstance(seed, int):
@@ -175,6 +189,7 @@ def _unpack(packed):
     if kind is None:
         raise ValueError(f"{packed['class']!r} is no estimator and no penalty of this package")
     given = {k: _unpack(value) for k, value in packed["parameters"].items() if k not in OF_THE_SITE}
+    _check_counts(given)
     return kind(**given)
 
 
@@ -192,6 +207,7 @@ def then_of(text: str) -> list[tuple[str, dict]]:
             "`folder` is written to by who asks for it, and not at sites; leave it out"
         )
     for name, options in found:
+        _check_counts(options)
         if name == "bootstrap":
             _check_seed(options.get("random_state"), name)
     return found

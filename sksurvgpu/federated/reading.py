@@ -13,7 +13,7 @@ from hashlib import blake2b, sha256
 import numpy as np
 
 from ..estimators._partition import read_rows
-from .asked import MOST_CELLS
+from .asked import MOST_CELLS, TOO_MANY_CELLS
 from .combinations import tell_rare_combinations
 from .differences import tell_few
 from .grid import (
@@ -91,9 +91,7 @@ class Reader:
         if hasattr(rows.outcome, "time") and (
             len(grid) * len(labels_of(rows.outcome)[0]) > MOST_CELLS
         ):
-            raise NotReleasedError(
-                f"strata times `grid` are more than {MOST_CELLS:,} cells; take a coarser grid"
-            )
+            raise NotReleasedError(TOO_MANY_CELLS)
         return rows
 
     def propose(self, model) -> Proposed:

@@ -17,6 +17,7 @@ import numpy as np
 
 from .._warnings import keep_warnings
 from ..estimators._partition import model_text
+from .asked import MOST_CELLS, TOO_MANY_CELLS
 from .engine import SumEngine, handles_of
 from .forms import check_facts, require
 from .keys import Circle
@@ -113,6 +114,9 @@ class SiteSession:
         try:
             self._site.check_peers(publics)
             self._public = Public.of(joined)
+            n_labels = max(len(self._public.labels), len(self._public.censor_labels))
+            if n_labels * len(self.programme.grid) > MOST_CELLS:
+                raise NotReleasedError(TOO_MANY_CELLS)
             identity = self._site.identity if len(publics) > 1 else None
             self._circle = Circle(identity, self._site.name, publics, self.programme.digest)
         except ValueError as error:
