@@ -156,6 +156,7 @@ class Coordinator:
         self._then = json.dumps([[name, dict(options)] for name, options in then])
         then_of(self._then)
         self._checkpoint, self._noise = checkpoint, ""
+        self._programme("").check_matrix()
         if noise is not None:
             if not isinstance(noise, Noise):
                 raise TypeError(f"`noise` is of type {type(noise).__name__}, must be Noise(...).")

@@ -198,6 +198,15 @@ class Guard:
                     "(`rows_per_time` of the coordinator)"
                 )
 
+    def check_pairs(self, columns):
+        """Refuse a matrix from which standard errors follow, where pairs of columns would lack."""
+        if self._rare_pairs(columns).any():
+            raise NotReleasedError(
+                f"fewer than {self._rules.min_rows} rows have both of some two columns, without "
+                "which standard errors would be wrong; take `profile_likelihood`, or leave out "
+                "rare columns"
+            )
+
     # -- what is withheld -------------------------------------------------------------------------
     def withhold(self, request, sums: Sums) -> Sums:
         """Sums without those of few rows; only the rate of a fit depends on what is left out."""
@@ -244,11 +253,10 @@ class Guard:
         n_units = int(self._unit.max(initial=0)) + 1
         return np.bincount(np.unique(numbers * n_units + self._unit[rows]) // n_units)
 
-    def _without_rare_pairs(self, request, tables):
-        """X'hX with zeros for pairs of columns that few rows have, as much as makes it a matrix."""
+    def _rare_pairs(self, columns):
+        """Pairs of columns that few rows have."""
         from scipy.sparse import csc_array
 
-        columns = request.columns
         found = [self._rows_of(k) for k in columns]
         found = [rows[self._weight[rows] > 0.0] for rows in found]
         found = found if self._unit is None else [np.unique(self._unit[rows]) for rows in found]
@@ -256,7 +264,12 @@ class Guard:
         n = max((int(rows.max(initial=-1)) + 1 for rows in found), default=0)
         ones = np.ones(ptr[-1], np.int64)
         has = csc_array((ones, np.concatenate(found), ptr), shape=(n, len(columns)))
-        is_rare = few((has.T @ has).toarray(), self._rules.min_rows)
+        return few((has.T @ has).toarray(), self._rules.min_rows)
+
+    def _without_rare_pairs(self, request, tables):
+        """X'hX with zeros for pairs of columns that few rows have, as much as makes it a matrix."""
+        columns = request.columns
+        is_rare = self._rare_pairs(columns)
         own = 0.0
         if "loads" in tables:
             loads, total = tables["loads"], tables["total"]

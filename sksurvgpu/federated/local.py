@@ -182,6 +182,9 @@ class Local:
             guard.check_jumps(request.columns)
         elif "gram" in request.want and self._programme.matrix_of in ("", self._name):
             self._count_matrix(request)
+        is_whole = "gram" in request.want and len(request.columns) == self._n_columns
+        if is_whole and self._programme.has_wald:
+            guard.check_pairs(request.columns)
 
     def _count_matrix(self, request):
         coef = request.coef
@@ -189,7 +192,8 @@ class Local:
         if not self._ledger.count("matrices", point, 1, self.rules.max_matrices):
             raise NotReleasedError(
                 f"matrices are released at {self.rules.max_matrices:,} points (`max_matrices`); "
-                "take level='diagonal', or the matrix of a site that allows it"
+                "take level='diagonal', or the matrix of a site that allows it, and "
+                "`profile_likelihood` in place of `wald`, or ask for a larger `max_matrices`"
             )
 
     # -- weights ----------------------------------------------------------------------------------

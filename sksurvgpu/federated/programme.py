@@ -60,6 +60,19 @@ class Programme:
         code.update(np.ascontiguousarray(self.grid, "<f8").tobytes())
         return code.digest()
 
+    @property
+    def has_wald(self) -> bool:
+        """Whether matrices are more than a way to the fit."""
+        return any(name == "wald" for name, _ in json.loads(self.then))
+
+    def check_matrix(self) -> None:
+        """Raise ValueError where standard errors would be of one site's matrix."""
+        if self.matrix_of and self.has_wald and not len(self.grid):
+            raise ValueError(
+                "`wald` needs the matrix of all sites; take level='diagonal' or 'full', or "
+                "`profile_likelihood`"
+            )
+
     def __str__(self) -> str:
         """The programme in words, for who has to approve it."""
         said = json.loads(self.estimator)

@@ -244,6 +244,7 @@ class Site:
         try:
             model = estimator_of(programme.estimator)
             then_of(programme.then)
+            programme.check_matrix()
             choice(programme.level, "level", LEVELS)
             if programme.noise:
                 check_noisy(programme)
