@@ -491,6 +491,17 @@ def test_sites_refuse_levels_of_few_rows(cox):
         fit_over(sites_of(csr_array(levels), y), LASSO)
 
 
+def test_centred_columns_of_measured_values_are_no_levels(cox):
+    X, y = cox[0][:, [0, 2]].copy(), cox[1]
+    few = [5, 900, 901, 1600]
+    X[few, 0] = 0.0  # the very mean
+    assert fit_over(sites_of(X, y), LASSO).estimator.converged_
+    X[:, 0] = 1.0 + (np.arange(len(X)) % 3 == 0)  # sums and sums of squares tell apart 1 and 2
+    X[few, 0] = 0.0
+    with pytest.raises(RefusedError, match="fewer than 10 rows have none of the columns 0 to 0"):
+        fit_over(sites_of(X, y, Rules(max_listed=0)), LASSO)
+
+
 def test_fit_turns_away_from_points_that_a_site_refuses_or_says_that_it_cannot(cox):
     X, y = cox
     steep = sites_of(X * 4.0, y)  # the first step is too long along these
@@ -769,6 +780,30 @@ def test_inference_follows_in_the_same_programme(cox):
     np.testing.assert_allclose(profile.intervals, near.intervals, atol=1e-3)
     for site in sites.values():
         assert site._session.results[0].covariance.tobytes() == covariance.tobytes()
+
+
+def test_standard_errors_need_all_pairs_of_columns(cox):
+    """A matrix that lacks pairs is a way to a fit, and no variance."""
+    X = cox[0][:, :6].copy()
+    y, model = (cox[1]["time"] > 300).astype(float), LogisticCCD(alpha=0.0)
+    options, rules = {"grid": None, "then": [("wald", {})]}, Rules(max_matrices=99)
+    here = wald(clone(model).fit(X, y), X, y).standard_errors
+    for level in ("diagonal", "full"):
+        told = fit_over(sites_of(X, y, rules), model, level=level, **options).results_[0]
+        np.testing.assert_allclose(told.standard_errors, here, rtol=1e-4)
+    with pytest.raises(ValueError, match="`wald` needs the matrix of all sites"):
+        Coordinator(model, NAMES, level="sample", matrix_of="A", **options)
+    asked = begun(sites_of(X, y), model, **options)
+    alone = replace(asked.programme, level="sample", matrix_of="A")
+    site = next(iter(sites_of(X, y, name="A").values()))
+    assert "needs the matrix of all" in refusal(site, wire.Begin(alone))
+    rare = np.flatnonzero(X[:700, 2])  # at A, of whom 3 shall have column 5
+    X[rare, 5] = 0.0
+    X[rare[:3], 5] = 1.0
+    for level in ("diagonal", "full"):
+        with pytest.raises(RefusedError, match="'A' refused: fewer than 10 rows have both of"):
+            fit_over(sites_of(X, y, rules), model, level=level, **options)
+    fit_over(sites_of(X, y, rules), model, level="full", grid=None)
 
 
 def test_folds_are_dealt_at_sites_by_a_secret(cox, told):

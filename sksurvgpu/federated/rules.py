@@ -165,12 +165,14 @@ def find_reference(design, unit, min_rows):
     """Neighbouring columns like the levels of a factor, of which few rows have none; or None.
 
     No row has two of them, so that all rows less those of the columns are the rows of a level that
-    has no column.
+    has no column. Sums of a column of measured values are no sums of rows, and do not go with them.
     """
     unit = np.arange(design.n_rows) if unit is None else unit
     run, has = [], np.zeros(design.n_rows, bool)
     for j in range(design.n_columns + 1):
         rows = None if j == design.n_columns else _rows_with(design, j)
+        if rows is not None and _is_measured(design, j, unit, min_rows):
+            continue
         if rows is None or has[rows].any():
             if run and few(np.array(len(np.unique(unit[~has]))), min_rows):
                 return run
@@ -179,6 +181,18 @@ def find_reference(design, unit, min_rows):
             run.append(j)
             has[rows] = True
     return None
+
+
+def _is_measured(design, j, unit, min_rows):
+    """Whether enough rows have other values than 0 and the two most common ones.
+
+    The first and second moments, gradient and curvature, make levels of two values.
+    """
+    rows, values = _rows_with(design, j), design.stored_values(j)
+    values = values[values != 0.0]
+    distinct, counts = np.unique(values, return_counts=True)
+    others = ~np.isin(values, distinct[np.argsort(-counts)[:2]])
+    return len(np.unique(unit[rows[others]])) >= min_rows
 
 
 def _rows_with(design, j):
