@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import pairwise
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from sksurvgpu.exceptions import NothingSelectedWarning
 from sksurvgpu.federated import Coordinator, RefusedError, Rules, Site, keys, wire
 from sksurvgpu.federated import grid as grids
 from sksurvgpu.federated import words as arithmetic
+from sksurvgpu.federated.__main__ import main
 from sksurvgpu.federated.files import Mailbox
 from sksurvgpu.federated.keys import Circle, Identity, total_of
 from sksurvgpu.federated.local import Local
@@ -666,6 +668,44 @@ def test_coordinator_that_was_stopped_goes_on(cox, tmp_path):
     (tmp_path / "said").write_bytes(bytes(7) + b"\x03abc")
     with pytest.raises(ValueError, match=r"`checkpoint` .* is not of a fit over sites"):
         Coordinator(clone(LASSO), {n: partial(send, n) for n in NAMES}, **options).fit()
+
+
+def test_command_line_goes_on_and_adds_noise(cox, tmp_path, capsys):
+    X, y = cox[0][:, :2], cox[1]
+    keys = {name: Identity.new() for name in NAMES}
+    peers = {name: key.fingerprint for name, key in keys.items()}
+    folder, said, out = tmp_path / "shared", tmp_path / "said", tmp_path / "coefficients.csv"
+
+    def run(rules, *more, stops_at=0):
+        sites = {
+            n: Site(a, b, name=n, rules=rules, key=keys[n], peers=peers, secret=b"own")
+            for n, a, b in zip(NAMES, parts(X), parts(y), strict=True)
+        }
+        boxes, lock = {name: Mailbox(folder, name) for name in NAMES}, Lock()
+
+        def wait():
+            if stops_at and len(list((folder / "A").glob("*.answer"))) >= stops_at:
+                raise OSError("gone")
+            with lock:  # of a thread for each site
+                for name, box in boxes.items():
+                    box.answer(sites[name].answer)
+
+        start = ["coordinator", str(folder), "--sites", *NAMES, "--estimator", "CoxLassoCCD"]
+        start += ["--grid", "40", "1200", "40", "--out", str(out)]
+        return main([*start, *more], wait)
+
+    given = ["--parameters", '{"alpha": 0.003}', "--checkpoint", str(said)]
+    assert run(Rules(), *given, stops_at=9) == 1 and said.exists()
+    assert run(Rules(), *given) == 0 and not said.exists()
+    assert "30 times" in capsys.readouterr().out
+    noise = ["--parameters", '{"alpha": 0}', "--noise"]
+    with pytest.warns(ConvergenceWarning, match="the noise is as large"):
+        assert run(Rules(max_epsilon=1.0), *noise, '{"epsilon": 1, "norm": 3}') == 0
+    assert "epsilon 1" in capsys.readouterr().out and "standard_error" in out.read_text()
+    with pytest.raises(SystemExit):
+        run(Rules(), *noise, '{"epsilon": 1}')
+    assert "missing 1 required" in capsys.readouterr().err
+    assert main(["coordinator", str(folder), "--sites", "A", "--estimator", "Cox", "--out", "x"])
 
 
 # -- what a site keeps, and what it shows -----------------------------------------------------

@@ -15,6 +15,7 @@ import numpy as np
 from .coordinator import Coordinator
 from .files import Mailbox, only_one, serve
 from .keys import Identity
+from .noise import Noise
 from .rules import Rules
 from .site import Site
 
@@ -30,7 +31,15 @@ def main(arguments=None, wait=None) -> int:
         given |= {"folder": Path(given["folder"]).resolve(), "waiting": waiting}
     try:
         run(**given)
-    except (ValueError, TypeError, TimeoutError, RuntimeError, ImportError, OSError) as error:
+    except (
+        ValueError,
+        TypeError,
+        TimeoutError,
+        RuntimeError,
+        ImportError,
+        AttributeError,
+        OSError,
+    ) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0
@@ -73,6 +82,11 @@ def _parser():
         "--then", type=json.loads, default=[], metavar="JSON",
         help='what follows the fit, as [["wald", {}]]; its table is written, too',
     )  # fmt: skip
+    fit.add_argument(
+        "--noise", type=_noise_of, metavar="JSON",
+        help='differential privacy, as {"epsilon": 4, "norm": 1.5}',
+    )  # fmt: skip
+    fit.add_argument("--checkpoint", help="file by which a fit that was stopped goes on")
     fit.add_argument("--level", default="diagonal")
     fit.add_argument("--matrix-of")
     fit.add_argument("--out", required=True, help="CSV file of the coefficients")
@@ -107,6 +121,14 @@ def _answer(site, message, accept):
 def run_key(file):
     """Print the fingerprint of a key."""
     print(Identity.load(file).fingerprint)
+
+
+def _noise_of(text):
+    """Noise of its JSON."""
+    try:
+        return Noise(**json.loads(text))
+    except TypeError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _secret_of(path):
@@ -144,10 +166,14 @@ def run_coordinator(folder, waiting, *, sites, estimator, parameters, grid, out,
     for (function, _), result in zip(options["then"], coordinator.results_, strict=True):
         written.append(written[0].with_name(f"{written[0].stem}-{function}.csv"))
         result.summary().to_csv(written[-1])
-    print("\n".join(_told(coordinator, len(options.get("grid", ())), options["rows_per_time"])))
+    if options["noise"] is None:
+        lines = _told(coordinator, len(options.get("grid", ())), options["rows_per_time"])
+        print("\n".join([*lines, f"{fitted.n_iter_} iterations"]))
+    else:
+        print(repr(fitted))
     down, up = (n_bytes / 1e6 for n_bytes in coordinator.n_bytes_)
     print(
-        f"{fitted.n_iter_} iterations, {coordinator.n_exchanges_} messages to every site, "
+        f"{coordinator.n_exchanges_} messages to every site, "
         f"{down:.2f} MB to sites and {up:.2f} MB from them; written: {', '.join(map(str, written))}"
     )
 
