@@ -38,12 +38,14 @@ NO_TIMES = (
 )
 SECOND = (
     "other times were agreed or proposed before, and two sets of them tell rows apart that lie "
-    "between; begin with the same grid, or ask the site to start anew"
+    "between; begin with the same grid and `rows_per_time`, or ask the site to start anew: with "
+    "another `ledger`, if who is responsible for the rows agrees"
 )
 
 CUT = (
     "rows begin where others end, between two of the agreed times: if they are one person's, that "
-    "person would count twice; say whose rows are whose (`subject` of `surv`)"
+    "person would count twice; say whose rows are whose (`subject` of `surv`), or, where each row "
+    "is another person, number them (`subject=range(n)`)"
 )
 
 
@@ -83,7 +85,9 @@ class Reader:
         if not np.isfinite(grid).all() or not np.all(np.diff(grid) > 0):
             raise NotReleasedError("`grid` is not of ascending times")
         if len(grid) > self._arguments["X"].n_rows:
-            raise NotReleasedError("`grid` has more times than the site has rows")
+            raise NotReleasedError(
+                "`grid` has more times than the site has rows; take a coarser one, as of weeks"
+            )
         self._grid, self._least = grid, max(self._rules.min_rows, least)
         if len(grid) and not self._ledger.settle("grid", [*grid.tolist(), self._least]):
             raise NotReleasedError(SECOND)
@@ -207,9 +211,10 @@ class Reader:
 
     def _check_size(self, n_units):
         if n_units < self._rules.min_rows:
-            left_out = f"; {len(self.left_out)} strata are left out" if self.left_out else ""
+            rare = f", as no stratum has {self._least} of each kind (`rows_per_time`)"
             raise NotReleasedError(
-                f"it has fewer than {self._rules.min_rows} rows that could be in sums{left_out}"
+                f"it has fewer than {self._rules.min_rows} rows that could be in sums"
+                f"{rare * bool(self.left_out)}; ask it to stand aside"
             )
 
 
