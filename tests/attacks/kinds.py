@@ -17,7 +17,7 @@ from sksurvgpu.backends.sums.messages import NODES, Evaluate, Slopes, nodes
 from .listening import listen, split
 from .whole_numbers import determined, solve_whole
 
-__all__ = ["MODELS", "Solved", "rows_of", "solve"]
+__all__ = ["MODELS", "Solved", "rows_of", "solve", "solve_few"]
 
 GRID = np.arange(10.0, 1220.0, 10.0)
 DIGITS = 1e12  # of a sum over some 100 rows, whose rounding is of 1e-13
@@ -38,35 +38,71 @@ class Solved(NamedTuple):
     rows: int
 
 
-def rows_of(n_rows, q, seed=0):
-    """Columns of ones, and time and event of rows."""
+def rows_of(n_rows, q, seed=0, n_real=None):
+    """Columns of ones, and time and event of rows, on which the first columns have an effect."""
     rng = np.random.default_rng(seed)
     X = (rng.random((n_rows, q)) < rng.uniform(0.2, 0.5, q)).astype(float)
-    time = rng.exponential(400.0 * np.exp(-X @ rng.normal(0.0, 0.4, q)))
+    effect = np.where(np.arange(q) < (n_real or q), rng.normal(0.0, 0.4, q), 0.0)
+    time = rng.exponential(400.0 * np.exp(-X @ effect))
     censored = rng.uniform(50.0, 1800.0, n_rows)
     return X, np.minimum(time, censored) + 0.01, time <= censored
 
 
-def solve(model, q, rules, n_rows=700, n_sites=3, n_fits=1, **options) -> Solved:
-    """What the sums of a fit, or of several with other penalties, say of rows by combination."""
+def solve(model, q, rules, n_rows=700, n_sites=3, n_fits=1, beside=None, **options) -> Solved:
+    """What the sums of a fit, or of several with other penalties, say of rows by combination.
+
+    `beside` is a function from rows and a generator to more columns of X; only those points count
+    at which all of these have a coefficient of zero.  `penalty` are parameters of the estimator.
+    """
     X, time, event = rows_of(n_rows * n_sites, q)
     fit, outcome, stratum = MODELS[model](X, time, event)
+    fit.set_params(**options.pop("penalty", {}))
     grid = {"grid": GRID} if hasattr(outcome, "dtype") and outcome.dtype.names else {}
-    sites, rng = split(X, outcome, rules, n_sites), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
+    of_sites = X if beside is None else np.hstack([X, beside(len(X), rng)])
+    sites = split(of_sites, outcome, rules, n_sites)
     told = listen(fit, sites, **grid, **options)
     for _ in range(1, n_fits):
         penalty = {"alpha": rng.uniform(0.001, 0.02), "penalty_factor": rng.uniform(0.0, 3.0, q)}
         told.of += listen(clone(fit).set_params(**penalty), sites, **grid, **options).of
-    kinds = np.array(list(product((0.0, 1.0), repeat=q)))
-    kind = (X @ 2.0 ** np.arange(q)[::-1]).astype(int)
-    of_kind = np.prod(np.where(kinds > 0, X.mean(0), 1.0 - X.mean(0)), axis=1)
     if told.problem is None:
         return Solved(0, 0, 0, 0, 0, 0, 0, 0, len(X))
     if not grid:
-        return _solve_without_time(told, kinds, of_kind, X, event)
-    equations, sums = _by_time(told, kinds)
-    plan = told.problem.plan
-    cell = np.zeros(len(X), int)
+        return _solve_without_time(told, X, event)
+    return _solve_by_time(told, of_sites, np.arange(q), time, stratum)
+
+
+def solve_few(rules, n_rows=700, alpha=0.0005, n_columns=50, most=4, **options) -> Solved:
+    """The same of up to so many of many columns, at points at which no others have a coefficient.
+
+    They are the most that are alone at a point, as at the first penalties of a path.
+    """
+    X, time, event = rows_of(n_rows * 3, n_columns, n_real=10)
+    sites = split(X, surv(event, time), rules)
+    told = listen(CoxLassoCCD(alpha=alpha), sites, grid=GRID, **options)
+    active = [
+        tuple(np.flatnonzero(at.coef.vector(n_columns)).tolist()) for at, _ in told.points(Evaluate)
+    ]
+    first = max((one for one in active if len(one) <= most), key=len, default=())
+    if not first:
+        return Solved(0, 0, 0, 0, 0, 0, 0, 0, len(X))
+    return _solve_by_time(told, X, np.array(first), time, 0)
+
+
+def _listed(X):
+    """All combinations of columns, that of every row, and the part that is expected of each."""
+    q = X.shape[1]
+    kinds = np.array(list(product((0.0, 1.0), repeat=q)))
+    kind = (X @ 2.0 ** np.arange(q)[::-1]).astype(int)
+    return kinds, kind, np.prod(np.where(kinds > 0, X.mean(0), 1.0 - X.mean(0)), axis=1)
+
+
+def _solve_by_time(told, X, columns, time, stratum):
+    kinds, kind, of_kind = _listed(X[:, columns])
+    equations, sums = _by_time(told, kinds, columns, X.shape[1])
+    if not len(equations):
+        return Solved(0, len(kinds), 0, 0, 0, 0, 0, 0, len(X))
+    plan, cell = told.problem.plan, np.zeros(len(X), int)
     for s, (first, last) in enumerate(zip(plan.cell_ptr[:-1], plan.cell_ptr[1:], strict=True)):
         times = plan.cell_time[first + 1 : last]
         place = np.minimum(np.searchsorted(times, time), len(times) - 1)
@@ -78,19 +114,23 @@ def solve(model, q, rules, n_rows=700, n_sites=3, n_fits=1, **options) -> Solved
     return _judge(equations, sums[:, is_there], true[:, is_there], expected)
 
 
-def _by_time(told, kinds):
+def _by_time(told, kinds, columns, width):
     """Equations at the points of a fit: exp of predictors, and sums of these by time."""
-    points = list(told.points(Evaluate))
-    width = kinds.shape[1]
-    equations = [np.exp(kinds @ at.coef.vector(width) - at.shift) for at, _ in points]
-    return np.array(equations), np.array([answer.tables["risk"] for _, answer in points])
+    equations, sums = [], []
+    for at, answer in told.points(Evaluate):
+        coef = at.coef.vector(width)
+        if not np.delete(coef, columns).any():
+            equations.append(np.exp(kinds @ coef[columns] - at.shift))
+            sums.append(answer.tables["risk"])
+    return np.array(equations), np.array(sums)
 
 
-def _solve_without_time(told, kinds, of_kind, X, event):
+def _solve_without_time(told, X, event):
     """The same of a logistic model: rows by combination in one system.
 
     Of outcomes there are but their sums, that of all and those by column, in any such number.
     """
+    kinds, kind, of_kind = _listed(X)
     n, equations, sums = len(kinds), [], []
     with_one = np.hstack([np.ones((n, 1)), kinds])  # a sum of all, then those by column
 
@@ -109,7 +149,6 @@ def _solve_without_time(told, kinds, of_kind, X, event):
         of_sums = np.eye(with_one.shape[1])[1:]
         equations.append(np.hstack([-kinds.T * p, of_sums]))
         sums.append(answer.tables["gradient"])
-    kind = (X @ 2.0 ** np.arange(X.shape[1])[::-1]).astype(int)
     of_outcomes = np.append(event.sum(), X.T @ event)
     true = np.append(np.bincount(kind, minlength=n), of_outcomes)
     expected = np.append(of_kind * len(X), np.append(1.0, X.mean(0)) * event.sum())
@@ -126,7 +165,9 @@ def _judge(equations, sums, true, expected, n_kinds=None):
     true, expected = joined
     misfit = abs(apart @ true - sums).max()
     assert misfit < 1e-9 * max(1.0, abs(sums).max()), f"these are no sums of a fit: {misfit:.1e}"
-    digits = min(DIGITS, 0.1 / misfit)  # who knows the rounding of floats knows its size
+    digits = min(
+        DIGITS, 0.1 / max(misfit, 1e-16)
+    )  # who knows the rounding of floats knows its size
     rank, is_known = determined(apart, digits)
     found, fits = solve_whole(apart, sums, expected, digits)
     is_right = fits & (found == true).all(axis=0)

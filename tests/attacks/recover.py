@@ -11,10 +11,8 @@ All rows are made up, so that what is recovered can be compared with what is tru
 
 import argparse
 import csv
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -24,24 +22,14 @@ from sksurvgpu.backends.sums.messages import Evaluate, Slopes
 from sksurvgpu.federated import Coordinator, RefusedError, Rules, keys, wire
 from sksurvgpu.federated.words import PRIME
 
-from .kinds import FEW, GRID, rows_of, solve
+from .counting import FINE, OF_ALL_SUMS, Found
+from .kinds import FEW, GRID, rows_of
 from .listening import NO_RULES, listen, split
 from .whole_numbers import solve_whole
 
-N_COLUMNS, N_ROWS = 8, 700  # of each site
+N_COLUMNS = 12  # of ones, of which combinations are too many to be listed
+N_ROWS = 700  # of each site
 LONELY = 405.0  # between two times of the grid that nobody else has
-FINE = {"rows_per_time": 1}
-
-
-class Found(NamedTuple):
-    """How much of what there is was recovered."""
-
-    found: int
-    of: int
-    what: str = ""
-
-    def __str__(self):
-        return f"{self.found:,} of {self.of:,} {self.what}".strip()
 
 
 def _options(rules):
@@ -101,12 +89,15 @@ def alone_censored(rules):
     dying = np.arange(len(X)) % 10 == 3
     time[dying], event[dying] = LONELY, True
     time[5], event[5] = LONELY, False
-    told = listen(_cox("efron"), split(X, surv(event, time), rules), **_options(rules))
+    told = listen(_cox("efron"), _sites(X, surv(event, time), rules), **_options(rules))
     return _match(X[5], _columns_of(told, lambda tables: tables["risk"] - tables["tied"]))
 
 
 def alone_between(rules):
-    """Exits less entries of a cell where as many enter, with the same columns, but for one."""
+    """Exits less entries of a cell where as many enter, with the same columns, but for one.
+
+    These are alike without being the same persons, as far as `subject` says.
+    """
     X, time, event = _rows()
     start = np.zeros(len(X))
     leaving = np.arange(len(X)) % 10 == 3
@@ -180,6 +171,11 @@ def level_without_column(rules, is_sparse=True):
         return -slopes.tables["gradient"][3:5].sum()
 
     return _judge_outcome(told, number, time[5], event[5])
+
+
+def level_without_dense_column(rules):
+    """The same of columns that are not sparse."""
+    return level_without_column(rules, is_sparse=False)
 
 
 def alike_columns(rules):
@@ -297,27 +293,12 @@ def all_but_one(rules):
     return Found(few, sum(int(count.sum()) for count in counts), "rows and deaths")
 
 
-def whole_numbers(rules, q, n_rows=N_ROWS, n_sites=3, model="Cox", n_fits=1):
-    """All sums of fits, and that numbers of rows are whole."""
-    alone = {"min_sites": 1} if n_sites == 1 else {}
-    rules = Rules(**alone) if rules is not NO_RULES else rules
-    options = FINE if rules is NO_RULES else {}
-    solved = solve(model, q, rules, n_rows, n_sites, n_fits, **options)
-    return Found(max(solved.few, solved.few_by_rank), solved.rows, "rows")
-
-
-def linear_algebra(rules, q, n_rows=N_ROWS):
-    """The same without that."""
-    solved = solve("Cox", q, rules, n_rows, **(FINE if rules is NO_RULES else {}))
-    return Found(solved.few_by_rank, solved.rows, f"rows, rank {solved.rank}")
-
-
 def one_unknown_row(rules, n_tries=100):
     """Which of two rows is there, for who knows all the others."""
     X, time, event = _rows()
     told = listen(_cox(), split(X, surv(event, time), rules), **_options(rules))
     (at, answer), *_ = list(told.points(Evaluate))[1:]
-    times, w = np.unique(told.times.times), np.exp(X @ at.coef.vector(N_COLUMNS) - at.shift)
+    times, w = told.problem.plan.cell_time[1:], np.exp(X @ at.coef.vector(N_COLUMNS) - at.shift)
     place = np.minimum(np.searchsorted(times, time), len(times) - 1)
     cells, right = np.bincount(place, w, len(times)), 0
     for row in range(n_tries):
@@ -334,14 +315,11 @@ ALL_BUT_ONE = "coordinator and all sites but one"
 SINGLE = {
     "cell of one row": (ANYONE, "covariates of a row", alone_in_cell),
     "Efron: exits less deaths": (ANYONE, "covariates of a censored row", alone_censored),
-    "delayed entry: exits less entries": (ANYONE, "covariates of a row", alone_between),
+    "exits less entries of rows alike": (ANYONE, "covariates of a row", alone_between),
     "opening: sums of a column": (ANYONE, "value that one row has", rare_value),
     "opening: orders of size": (ANYONE, "size of a value that one row has", order_of_value),
     "level without a column": (ANYONE, "outcome of its only row", level_without_column),
-    "level without a column, X an array": (
-        *(ANYONE, "outcome of its only row"),
-        partial(level_without_column, is_sparse=False),
-    ),
+    "the same, X an array": (ANYONE, "outcome of its only row", level_without_dense_column),
     "columns alike but for a row": (ANYONE, "outcome of that row", alike_columns),
     "message of a site": (COORDINATOR, "its words", masked_words),
     "changed sum": (COORDINATOR, "sums at a point of its choice", made_up_sum),
@@ -351,42 +329,27 @@ SINGLE = {
     "collusion": (ALL_BUT_ONE, "rows in cells of fewer than 10", all_but_one),
     "all rows but one known": (ANYONE, "which of two rows is there", one_unknown_row),
 }
-OF_ALL_SUMS = {"linear algebra": linear_algebra, "whole numbers": whole_numbers}
 
 
-def _of_all_sums(most):
-    """Attacks by all sums of a fit, by number of columns, sites and rows."""
-    aim, found = "rows that are fewer than 10 of their columns and time", {}
-    for q in range(3, most + 1):
-        for n_rows in (700, 7000):
-            of = f"{q} columns of ones, 3 sites of {n_rows:,} rows"
-            for name, attack in OF_ALL_SUMS.items():
-                found[f"{name}, {of}"] = ANYONE, aim, partial(attack, q=q, n_rows=n_rows)
-    for model, q in (("strata", 4), ("Fine-Gray", 4), ("logistic", 4), ("logistic", 6)):
-        found[f"whole numbers, {model}, {q} columns, 3 sites of 700 rows"] = (
-            *(ANYONE, aim),
-            partial(whole_numbers, q=q, model=model),
-        )
-    attack = partial(whole_numbers, q=6, n_fits=3)
-    found["whole numbers of 3 fits, 6 columns, 3 sites of 700 rows"] = ANYONE, aim, attack
-    attack = partial(whole_numbers, q=4, n_sites=1)
-    found["whole numbers and collusion, 4 columns, 700 rows"] = ALL_BUT_ONE, aim, attack
-    return found
-
-
-def table(attacks):
+def table():
     """Lines of the table, as they are found."""
-    for name, (who, aim, attack) in attacks.items():
-        yield name, who, aim, str(attack(NO_RULES)), str(attack(Rules()))
+    for name, (who, aim, attack) in SINGLE.items():
+        yield name, who, aim, str(attack(NO_RULES)), "", str(attack(Rules()))
+    for name, (who, aim, attack) in OF_ALL_SUMS.items():
+        alone = {"min_sites": 1} if "collusion" in name else {}
+        found = (
+            attack(rules) for rules in (NO_RULES, Rules(max_listed=0, **alone), Rules(**alone))
+        )
+        yield name, who, aim, *map(str, found)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", type=Path, help="file of comma-separated values, too")
-    parser.add_argument("--columns", type=int, default=8, help="most columns of all sums")
     options = parser.parse_args()
-    lines = [("attack", "who", "aims at", "rules off", "default rules")]
-    for line in table(SINGLE | _of_all_sums(options.columns)):
+    titles = "attack", "who", "aims at", "rules off", "without `max_listed`", "default rules"
+    lines = [titles]
+    for line in table():
         print(" | ".join(line), flush=True)
         lines.append(line)
     if options.write is not None:

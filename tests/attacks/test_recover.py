@@ -6,31 +6,28 @@ All of them, with numbers: ``python -m tests.attacks.recover``.
 import numpy as np
 import pytest
 
-from attacks import recover
+from attacks import counting, recover
 from attacks.kinds import solve
 from attacks.listening import NO_RULES
 from attacks.whole_numbers import solve_whole
 from sksurvgpu.federated import Rules
 
 # What the rules do not cover yet; a strict mark says when they do.
-OPEN = {
-    "delayed entry: exits less entries",
-    "opening: orders of size",
-    "level without a column, X an array",
-    "columns alike but for a row",
-}
+OPEN = {"exits less entries of rows alike"}
 COVERED = (
     "cell of one row",
     "Efron: exits less deaths",
-    "delayed entry: exits less entries",
+    "exits less entries of rows alike",
     "opening: sums of a column",
     "opening: orders of size",
     "level without a column",
-    "level without a column, X an array",
+    "the same, X an array",
     "columns alike but for a row",
     "message of a site",
     "collusion",
 )
+
+
 is_open = pytest.mark.xfail(strict=True, reason="the rules do not cover it")
 
 
@@ -65,14 +62,30 @@ def test_who_knows_all_rows_but_one_finds_it():
 
 
 def test_few_columns_follow_from_all_sums_together():
-    """What no rule covers: sums are exact, and numbers of rows are whole."""
-    few, many = (solve("Cox", q, Rules()) for q in (3, 6))
+    """Sums are exact, and numbers of rows are whole: `max_listed` is for that."""
+    loose = Rules(max_listed=0)
+    few, many = (solve("Cox", q, loose) for q in (3, 6))
     assert (few.by_rank, few.wrongly, many.wrongly) == (0, 0, 0)
     assert few.solved == few.times
     assert few.few > 100
     assert many.solved == many.few == 0
-    more = solve("Cox", 6, Rules(), n_fits=3)
+    more = solve("Cox", 6, loose, n_fits=3)
     assert more.solved == more.times
+    for q, n_fits in ((3, 1), (6, 3)):
+        assert counting.whole_numbers(Rules(), q=q, n_fits=n_fits).found == 0
+
+
+LEFT_OUT = [
+    counting.measured_left_out,
+    counting.columns_left_out,
+    counting.path,
+]
+
+
+@pytest.mark.parametrize("attack", LEFT_OUT)
+def test_few_columns_that_have_coefficients_are_found_among_many(attack):
+    """What no rule covers: where others have a coefficient of zero, few are all of a sum."""
+    assert attack(Rules()).found > 50
 
 
 def test_whole_numbers_are_those_that_give_the_sums():
