@@ -8,7 +8,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from sksurvgpu import CoxLassoCCD, LogisticCCD, surv
+from sksurvgpu import CoxLassoCCD, FineGrayCCD, LogisticCCD, competing_risks, surv
 from sksurvgpu.backends.sums import messages as m
 from sksurvgpu.federated import Coordinator, RefusedError, Rules, Site, wire
 from sksurvgpu.federated.files import Mailbox, only_one
@@ -552,6 +552,21 @@ def test_labels_of_few_rows_stay(rows):
         data = b"".join(map(wire.encode, said))
         assert b"alone" not in data
         assert "alone".encode("utf-32-le") not in data and "many".encode("utf-32-le") in data
+
+
+def test_groups_of_censoring_of_few_rows_stay(rows):
+    """Which strata and groups occur together is said in the clear."""
+    X, y = rows
+    y = competing_risks(y["event"].astype(int), y["time"])
+    stratum = np.arange(N_ROWS) // 3 % 2
+    grid = GRID[::6]
+    for n_moved, kind in ((0, wire.Joined), (9, wire.Refused), (10, wire.Joined)):
+        group = stratum.copy()
+        group[np.flatnonzero((stratum == 0) & (np.arange(N_ROWS) % 3 == 0))[:n_moved]] = 1
+        own = {"strata": stratum[::3], "censoring_groups": group[::3]}
+        site = Site(X[::3], y[::3], name="A", **own)
+        begin = Coordinator(FineGrayCCD(), NAMES, grid=grid).messages()["A"]
+        assert isinstance(wire.decode(site.answer(begin)), kind), n_moved
 
 
 def test_columns_of_nobody_look_like_those_of_few(rows, monkeypatch):

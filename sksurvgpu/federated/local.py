@@ -74,6 +74,7 @@ class Local:
             found[name] = described.get(name, none)
         found["classes"] = rows.told.get("classes", np.zeros(0))
         self.reader.check_classes(rows)
+        self.reader.check_lanes(rows)
         found["powers"] = np.zeros(design.n_columns, np.int64)
         for j in np.flatnonzero(~find_absent(rows, self.rules)):  # of few rows it would be theirs
             found["powers"][j] = _order_of(design.stored_values(j))

@@ -153,6 +153,21 @@ class Reader:
         if few(np.unique(classes, return_counts=True)[1], least).any():
             raise NotReleasedError(f"it has fewer than {least} rows of a class")
 
+    def check_lanes(self, rows) -> None:
+        """Refuse groups of censoring that few rows of a stratum have, as they are told by name."""
+        group = getattr(rows.outcome, "censoring_group", None)
+        if group is None:
+            return
+        stratum = np.zeros_like(group) if rows.outcome.stratum is None else rows.outcome.stratum
+        unit = np.arange(rows.n_rows) if rows.unit is None else rows.unit
+        persons = np.unique(np.column_stack([stratum, group, unit]), axis=0)
+        counts = np.unique(persons[:, :2], axis=0, return_counts=True)[1]
+        if few(counts, self._rules.min_rows).any():
+            raise NotReleasedError(
+                f"fewer than {self._rules.min_rows} rows of a stratum are of a group of censoring; "
+                "join groups"
+            )
+
     def _rows(self, model, end, times=None):
         """Rows that count, of which a partition tells: until `end`, and at times where known."""
         rows = read_rows(model, self._arguments)
