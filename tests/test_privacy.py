@@ -16,6 +16,8 @@ from sksurvgpu.federated.keys import Circle, Identity, total_of
 from sksurvgpu.federated.local import Local
 from sksurvgpu.federated.words import PRIME, add
 
+pytestmark = pytest.mark.filterwarnings("ignore:times are so coarse")
+
 N_ROWS, GRID = 900, np.arange(20.0, 1220.0, 40.0)
 NAMES = ("A", "B", "C")
 MODEL = CoxLassoCCD(alpha=0.02)

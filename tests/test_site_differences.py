@@ -21,6 +21,8 @@ from sksurvgpu.federated.reading import Reader
 from sksurvgpu.federated.rules import NotReleasedError, find_absent
 from sksurvgpu.federated.times import candidates, choose_times, flags_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:times are so coarse")
+
 OFF = Rules(min_rows=1, largest_share=1.0)
 EFRON, BRESLOW = model_text(CoxLassoCCD(ties="efron")), model_text(CoxLassoCCD())
 

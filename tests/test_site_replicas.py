@@ -10,6 +10,8 @@ from sksurvgpu.federated import Coordinator, Rules, Site
 from sksurvgpu.federated.engine import SumEngine
 from sksurvgpu.federated.session import SiteSession
 
+pytestmark = pytest.mark.filterwarnings("ignore:times are so coarse")
+
 ROWS = {"A": slice(0, 500), "B": slice(500, 1100), "C": slice(1100, 1800)}
 MODELS = {
     "breslow": CoxLassoCCD,

@@ -15,6 +15,7 @@ from threading import Thread
 
 import numpy as np
 
+from .._warnings import warn
 from ..backends.sums.matrix import LEVELS
 from ..data.options import choice
 from ..estimators._base import PenalizedModel
@@ -28,6 +29,8 @@ from .session import run
 from .wire import Begin, Joined, Seal, Sealed, Start
 
 __all__ = ["Coordinator", "RefusedError"]
+
+MOST_TIED = 0.05  # of what coefficients are
 
 
 def _check_kinds(estimator, sites):
@@ -127,7 +130,8 @@ class Coordinator:
     >>> sites = {name: Site(X[some], y[some]) for name, some in rows.items()}
     >>> send = {name: site.answer for name, site in sites.items()}
     >>> grid = np.quantile(y["time"], np.linspace(0.01, 1, 100))
-    >>> coordinator = Coordinator(CoxLassoCCD(alpha=0.01), send, grid=grid, rows_per_time=30)
+    >>> estimator = CoxLassoCCD(alpha=0.01, ties="efron")
+    >>> coordinator = Coordinator(estimator, send, grid=grid, rows_per_time=30)
     >>> model = coordinator.fit()
     >>> model.converged_
     True
@@ -249,6 +253,13 @@ class Coordinator:
         self.absent_ = {
             str(j if names is None else names[j]): int(engine.n_absent[j]) for j in lacking
         }
+        is_breslow = getattr(self.estimator, "ties", "") == "breslow"
+        if is_breslow and engine.tied > MOST_TIED:
+            warn(
+                f"times are so coarse that Breslow's ties draw coefficients towards zero, by about "
+                f"{engine.tied:.0%}: take ties='efron', or have more times (`grid`, "
+                "`rows_per_time`, without sites of few rows)."
+            )
         self.n_left_out_, self.blur_ = engine.n_left_out, engine.public.blur
         times = engine.times
         by_stratum = {label: times.of(label) for label in times.labels.tolist()}

@@ -67,6 +67,7 @@ class SumEngine:
         self.n_left_out = 0  # strata that some site has left out
         self.was_outside = False  # whether some site told nothing of a point
         self.n_rows = 0
+        self.tied = 0.0  # half the part of the rows at risk that dies at a typical time
         self.asked = ""  # for, the last time, in words
 
     # -- what a fit needs of an engine ------------------------------------------------------------
@@ -187,6 +188,8 @@ class SumEngine:
         if not len(times):
             return tables
         stratum, at = np.nonzero(found["deaths"])
+        if not public.has_entries:
+            self.tied = _tied(found["deaths"], found["exits"])
         exits = found["exits"] > 0
         last = np.where(exits, times, -np.inf).max(axis=1)
         group, leaving = np.nonzero(found["leaving"])
@@ -323,6 +326,13 @@ class SumEngine:
             "of a sum, or predictors would differ by more than its `longest_range`; ask for "
             "coarser times (`rows_per_time`), a larger penalty, or other rules."
         )
+
+
+def _tied(deaths, exits):
+    """Half the part of the rows at risk that dies at a time, at that of a typical death."""
+    at_risk = np.cumsum(exits[:, ::-1], axis=1)[:, ::-1]
+    part = np.divide(deaths, at_risk, out=np.zeros_like(deaths), where=at_risk > 0)
+    return float((part * deaths).sum() / max(1.0, deaths.sum())) / 2.0
 
 
 class _SiteRows(Rows):

@@ -39,8 +39,9 @@ class Proposed(NamedTuple):
     """Rows of a site by stratum, kind and time, rounded down to multiples of `min_rows`.
 
     tables    labels of strata; of every kind, such as ``deaths``: ``deaths``, those at each time,
-              and ``deaths_by``, those up to it, (n_labels, n_times); ``deaths_end`` (n_labels,),
-              whether there are none after the last step of ``deaths_by``
+              and ``deaths_by``, those up to it, (n_labels, n_times); ``deaths_begin`` and
+              ``deaths_end`` (n_labels,), whether there are none before the first step of
+              ``deaths_by``, and after its last
     """
 
     min_rows: int
@@ -119,7 +120,9 @@ def propose(outcome, unit, grid, min_rows, uses_ties=False) -> Proposed:
         step = np.argmax(rounded == rounded[:, -1:], axis=1)  # the last one
         tables[kind] = counts // min_rows * min_rows
         tables[f"{kind}_by"] = rounded
-        tables[f"{kind}_end"] = by[np.arange(len(labels)), step] == by[:, -1]
+        every, first = np.arange(len(labels)), np.argmax(rounded > 0, axis=1)
+        tables[f"{kind}_end"] = by[every, step] == by[:, -1]
+        tables[f"{kind}_begin"] = by[every, first] == counts[every, first]
     return Proposed(min_rows, tables)
 
 

@@ -13,6 +13,8 @@ from .grid import KINDS, Times
 
 __all__ = ["candidates", "choose_times", "flags_of"]
 
+PARTS = "", "_by", "_begin", "_end"  # of the tables of a kind
+
 
 def candidates(n_times: int) -> np.ndarray:
     """Spans (begin, end) of times: of lengths 1, 2, 3, 4, 6, 8, 12, ..., and all up to the end."""
@@ -39,19 +41,20 @@ def flags_of(proposed, least, labels, spans) -> np.ndarray:
         if len(row):
             for kind in KINDS:
                 if kind in tables:
-                    at, by, end = (tables[f"{kind}{part}"][row[0]] for part in ("", "_by", "_end"))
-                    found[number] &= _is_enough(at, by, end, proposed.min_rows, least, spans)
+                    counts = {part: tables[f"{kind}{part}"][row[0]] for part in PARTS}
+                    found[number] &= _is_enough(counts, proposed.min_rows, least, spans)
     return found
 
 
-def _is_enough(at, by, has_ended, step, least, spans):
+def _is_enough(counts, step, least, spans):
     """Whether spans have none, or enough, as far as numbers rounded down to `step` tell."""
     begin, end = spans.T
-    at, by = np.cumsum(np.append(0, at)), np.append(0, by)
-    ended = int(np.argmax(by == by[-1])) if has_ended else len(by)
+    at, by = np.cumsum(np.append(0, counts[""])), np.append(0, counts["_by"])
+    ended = int(np.argmax(by == by[-1])) if counts["_end"] else len(by)
+    begun = int(np.argmax(by > 0)) - 1 if counts["_begin"] and by[-1] > 0 else 0
     before = np.where(begin > 0, by[begin] + step - 1, 0)
     proved = np.maximum(at[end] - at[begin], by[end] - before)
-    return (begin >= ended) | (proved >= max(step, least))
+    return (end <= begun) | (begin >= ended) | (proved >= max(step, least))
 
 
 def choose_times(labels, grid, spans, agree) -> Times:

@@ -12,6 +12,8 @@ from attacks.listening import NO_RULES
 from attacks.whole_numbers import solve_whole
 from sksurvgpu.federated import Rules
 
+pytestmark = pytest.mark.filterwarnings("ignore:times are so coarse")
+
 # What the rules do not cover yet; a strict mark says when they do.
 OPEN = {"exits less entries of rows alike"}
 COVERED = (

@@ -11,6 +11,8 @@ import pytest
 from attacks import n_attempts, sites
 from sksurvgpu.federated import wire
 
+pytestmark = pytest.mark.filterwarnings("ignore:times are so coarse")
+
 ENDS = pytest.mark.parametrize("end", sites.ATTACKS)
 
 
