@@ -82,7 +82,8 @@ class Reader:
     # -- times ------------------------------------------------------------------------------------
     def begin(self, model, grid, least):
         """Take a grid, which is the only one that is ever taken; the rows until its end."""
-        if not np.isfinite(grid).all() or not np.all(np.diff(grid) > 0):
+        is_right = grid.dtype == np.float64 and grid.ndim == 1 and np.isfinite(grid).all()
+        if not is_right or not np.all(np.diff(grid) > 0):
             raise NotReleasedError("`grid` is not of ascending times")
         if len(grid) > self._arguments["X"].n_rows:
             raise NotReleasedError(
