@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..data.design.columns import DENSE
-from .grid import few
+from ..data.design.entries import entries_of
+from .differences import mixed
+from .grid import find_rare
 
 __all__ = ["number_combinations", "tell_rare_combinations"]
 
@@ -25,20 +26,9 @@ def number_combinations(design) -> np.ndarray:
     code = np.zeros(design.n_rows, np.uint64)
     for j in range(design.n_columns):
         factor = random.integers(1, 2**64, dtype=np.uint64) | np.uint64(1)
-        values = np.ascontiguousarray(design.stored_values(j), np.float64)
-        bits = _mixed(values.view(np.uint64) * factor)
-        if design.kind[j] == DENSE:
-            code += np.where(values == 0.0, np.uint64(0), bits)
-        else:
-            rows = design.indices[design.indptr[j] : design.indptr[j + 1]]
-            code[rows] += np.where(values == 0.0, np.uint64(0), bits)
+        rows, values = entries_of(design, j)
+        code[rows] += mixed(np.ascontiguousarray(values).view(np.uint64) * factor)
     return np.unique(code, return_inverse=True)[1]
-
-
-def _mixed(bits):
-    """Bits of which every one depends on all (a step of SplitMix64)."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    return bits ^ (bits >> np.uint64(27))
 
 
 def tell_rare_combinations(rows, rules) -> str | None:
@@ -50,10 +40,7 @@ def tell_rare_combinations(rows, rules) -> str | None:
     if rules.min_rows <= 1 or rules.blur >= ENOUGH:
         return None
     labels = [number, *_cells_of(rows.outcome)]
-    unit = np.arange(rows.n_rows) if rows.unit is None else rows.unit
-    of_persons = np.unique(np.column_stack([*labels, unit]), axis=0)[:, :-1]
-    _, counts = np.unique(of_persons, axis=0, return_counts=True)
-    if not few(counts, rules.min_rows).any():
+    if not find_rare(labels, rows.unit, rules.min_rows):
         return None
     return (
         f"its columns have {n_combinations:,} combinations of values (up to `max_listed` can be "

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.design.columns import DENSE
+from ..data.design.entries import entries_of
 
 __all__ = ["find_near", "smallest_cut", "tell_few"]
 
@@ -274,11 +274,8 @@ class _Tokens:
     def all(self, j):
         """Tokens of every form of a column: of values, of marks, of the other marks."""
         design = self._design
-        values = np.asarray(design.stored_values(j))
-        is_some, rows = values != 0.0, np.arange(design.n_rows)
-        if design.kind[j] != DENSE:
-            rows = design.indices[design.indptr[j] : design.indptr[j + 1]].astype(np.int64)
-        rows, values = rows[is_some], values[is_some]
+        rows, values = entries_of(design, j)
+        rows = rows.astype(np.int64)
         is_mark = values == values[:1]
         others, marks = values[~is_mark], rows[is_mark]
         if len(others) or np.any(values != 1.0):
@@ -291,7 +288,7 @@ class _Tokens:
             yield self._of(without, np.ones(len(without)))
 
     def _of(self, rows, values):
-        tokens = _mixed(_mixed(np.ascontiguousarray(values).view(np.uint64)) + rows.view(np.uint64))
+        tokens = mixed(mixed(np.ascontiguousarray(values).view(np.uint64)) + rows.view(np.uint64))
         if self._unit is None or not len(rows):
             return rows, tokens
         order = np.argsort(self._unit[rows], kind="stable")
@@ -300,7 +297,7 @@ class _Tokens:
         return whose[begin], np.add.reduceat(tokens[order], begin)
 
 
-def _mixed(numbers):
+def mixed(numbers):
     """Numbers of 64 bits, mixed (SplitMix64)."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,10 +1,10 @@
 """Coarser times: sums by time must not be those of few rows, at any site.
 
-A grid of times g_1 < ... < g_K is proposed.  Each site tells, by stratum and kind of row (exits,
+A grid of times g_1 < ... < g_K is proposed.  Each site counts, by stratum and kind of row (exits,
 deaths, entries, competing events, censored rows), how many it has in each interval (g_{k-1}, g_k]
-and up to each time, both rounded down to multiples of its `min_rows`.  The coordinator then joins
-intervals until, at every site, each kind has none or at least `min_rows` rows in each of them, as
-far as the rounded numbers prove it.  A time becomes the end of its interval; an entry becomes the
+and up to each time, both rounded down to multiples of its `min_rows`.  Intervals are joined
+(`times`) until, at every site, each kind has none or at least `min_rows` rows in each of them, as far as the
+rounded numbers prove it.  A time becomes the end of its interval; an entry becomes the
 end of the one before, so that (start, time] stays an interval, and a row of a person ends where the
 next one begins.  What happens after g_K counts as not seen: follow-up ends there.
 
@@ -28,6 +28,7 @@ __all__ = [
     "few",
     "find_cut",
     "find_few",
+    "find_rare",
     "propose",
     "rare_strata",
 ]
@@ -191,6 +192,14 @@ def few(counts, min_rows):
     return (counts > 0) & (counts < min_rows)
 
 
+def find_rare(labels, unit, min_rows) -> bool:
+    """Whether some combination of labels is one that few rows have, or persons."""
+    unit = np.arange(len(labels[0])) if unit is None else unit
+    persons = np.unique(np.column_stack([*labels, unit]), axis=0)
+    counts = np.unique(persons[:, :-1], axis=0, return_counts=True)[1]
+    return bool(few(counts, min_rows).any())
+
+
 def find_few(outcome, unit, min_rows, uses_ties=False) -> list[str]:
     """Kinds of rows of which a time has too few, by name; of a group of censoring, too."""
     if outcome.status is not None and outcome.censoring_group is not None:
@@ -204,9 +213,7 @@ def find_few(outcome, unit, min_rows, uses_ties=False) -> list[str]:
         time = outcome.start if kind == "entries" else outcome.time
         rows = np.flatnonzero(is_kind & (time > 0.0) if kind == "entries" else is_kind)
         whose = rows if unit is None else unit[rows]
-        cells = np.unique(np.column_stack([stratum[rows], time[rows], whose]), axis=0)[:, :2]
-        _, counts = np.unique(cells, axis=0, return_counts=True)
-        if few(counts, min_rows).any():
+        if find_rare([stratum[rows], time[rows]], whose, min_rows):
             found.append(kind)
     return found
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backends.sums.messages import Slopes, Sums
-from ..data.design.columns import DENSE
+from ..data.design.entries import entries_of
 from ..data.vectors import inverse_of
 from .differences import find_near, tell_few
 from .grid import few
@@ -226,12 +226,7 @@ class Guard:
     def _rows_of(self, k):
         """Copies of rows of which a column of the model is not zero."""
         rows, plan = self._arranged.rows, self._plan
-        design, j = rows.design, rows.source[k]
-        if design.kind[j] == DENSE:
-            start = design.value_ptr[j]
-            found = np.flatnonzero(design.values[start : start + design.n_rows])
-        else:
-            found = design.indices[design.indptr[j] : design.indptr[j + 1]]
+        found, _ = entries_of(rows.design, rows.source[k])
         place, pieces = self._place[found], range(*rows.piece_ptr[k])
         place = np.concatenate([place[place >= plan.first[b]] + plan.shift[b] for b in pieces])
         return place

@@ -21,9 +21,9 @@ from .grid import (
     Times,
     coarsen,
     end_follow_up,
-    few,
     find_cut,
     find_few,
+    find_rare,
     labels_of,
     propose,
     rare_strata,
@@ -73,11 +73,15 @@ class Reader:
         self.left_out: tuple[str, ...] = ()
 
     @property
+    def _names(self):
+        """Name of every column, or its number."""
+        names = self._arguments["X"].names
+        return np.arange(len(self.is_absent)) if names is None else np.asarray(names)
+
+    @property
     def absent(self) -> tuple[str, ...]:
         """Columns that are zero here, by name or number."""
-        names = self._arguments["X"].names
-        names = np.arange(len(self.is_absent)) if names is None else np.asarray(names)
-        return tuple(map(str, names[self.is_absent]))
+        return tuple(map(str, self._names[self.is_absent]))
 
     # -- times ------------------------------------------------------------------------------------
     def begin(self, model, grid, least):
@@ -127,17 +131,14 @@ class Reader:
             if reason is not None:
                 raise NotReleasedError(reason)
         self.check_classes(rows)
-        absent = find_absent(rows, self._rules)
-        self.is_absent = absent
-        design = without_columns(rows.design, absent)
+        self.is_absent = find_absent(rows, self._rules)
+        design = without_columns(rows.design, self.is_absent)
         factor = find_reference(design, rows.unit, least)
         if factor is not None:
-            names = rows.design.names
-            names = np.arange(rows.design.n_columns) if names is None else np.asarray(names)
             raise NotReleasedError(
-                f"fewer than {least} rows have none of the columns {names[factor[0]]} to "
-                f"{names[factor[-1]]}, of which no row has two: all rows less those of the columns "
-                "are sums of these few; leave one of the columns out, or join levels"
+                f"fewer than {least} rows have none of the columns {self._names[factor[0]]} to "
+                f"{self._names[factor[-1]]}, of which no row has two: all rows less those of the "
+                "columns are sums of these few; leave one of the columns out, or join levels"
             )
         rows = replace(rows, design=design)
         reason = tell_rare_combinations(rows, self._rules)
@@ -147,11 +148,8 @@ class Reader:
 
     def check_classes(self, rows) -> None:
         """Refuse classes of few rows."""
-        classes, least = (
-            rows.outcome.value if "class_totals" in rows.told else [],
-            self._rules.min_rows,
-        )
-        if few(np.unique(classes, return_counts=True)[1], least).any():
+        least = self._rules.min_rows
+        if "class_totals" in rows.told and find_rare([rows.outcome.value], None, least):
             raise NotReleasedError(f"it has fewer than {least} rows of a class")
 
     def check_lanes(self, rows) -> None:
@@ -160,10 +158,7 @@ class Reader:
         if group is None:
             return
         stratum = np.zeros_like(group) if rows.outcome.stratum is None else rows.outcome.stratum
-        unit = np.arange(rows.n_rows) if rows.unit is None else rows.unit
-        persons = np.unique(np.column_stack([stratum, group, unit]), axis=0)
-        counts = np.unique(persons[:, :2], axis=0, return_counts=True)[1]
-        if few(counts, self._rules.min_rows).any():
+        if find_rare([stratum, group], rows.unit, self._rules.min_rows):
             raise NotReleasedError(
                 f"fewer than {self._rules.min_rows} rows of a stratum are of a group of censoring; "
                 "join groups"

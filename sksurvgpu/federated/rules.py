@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 
 from ..data.design.columns import DENSE, INDICATOR, Design
+from ..data.design.entries import entries_of
 from ..data.options import whole
 from .differences import find_near
 from .grid import few
@@ -170,8 +171,8 @@ def find_reference(design, unit, min_rows):
     unit = np.arange(design.n_rows) if unit is None else unit
     run, has = [], np.zeros(design.n_rows, bool)
     for j in range(design.n_columns + 1):
-        rows = None if j == design.n_columns else _rows_with(design, j)
-        if rows is not None and _is_measured(design, j, unit, min_rows):
+        rows, values = (None, None) if j == design.n_columns else entries_of(design, j)
+        if rows is not None and _is_measured(rows, values, unit, min_rows):
             continue
         if rows is None or has[rows].any():
             if run and few(np.array(len(np.unique(unit[~has]))), min_rows):
@@ -183,31 +184,21 @@ def find_reference(design, unit, min_rows):
     return None
 
 
-def _is_measured(design, j, unit, min_rows):
+def _is_measured(rows, values, unit, min_rows):
     """Whether enough rows have other values than 0 and the two most common ones.
 
     The first and second moments, gradient and curvature, make levels of two values.
     """
-    rows, values = _rows_with(design, j), design.stored_values(j)
-    values = values[values != 0.0]
     distinct, counts = np.unique(values, return_counts=True)
     others = ~np.isin(values, distinct[np.argsort(-counts)[:2]])
     return len(np.unique(unit[rows[others]])) >= min_rows
 
 
-def _rows_with(design, j):
-    """Rows of which a column is not zero."""
-    values = design.stored_values(j)
-    if design.kind[j] == DENSE:
-        return np.flatnonzero(values)
-    return design.indices[design.indptr[j] : design.indptr[j + 1]][values != 0.0]
-
-
 def _values_of(design, j):
     """Rows of a column that differ from its most common value, 0 if sparse, and by how much."""
-    values = design.stored_values(j)
     if design.kind[j] != DENSE:
-        return _rows_with(design, j), values[values != 0.0]
+        return entries_of(design, j)
+    values = design.stored_values(j)
     distinct, counts = np.unique(values, return_counts=True)
     if not len(values):
         return np.arange(0), values

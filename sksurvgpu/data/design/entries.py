@@ -84,10 +84,11 @@ def _describe(n_rows, columns, random, found):
 def entries_of(design: Design, j: int):
     """Rows in which column j is not zero, and its values there."""
     values = design.stored_values(j)
-    if design.kind[j] != DENSE:
-        return design.indices[design.indptr[j] : design.indptr[j + 1]], values
-    rows = np.flatnonzero(values)
-    return rows, values[rows]
+    some = np.flatnonzero(values)
+    if design.kind[j] == DENSE:
+        return some, values[some]
+    rows = design.indices[design.indptr[j] : design.indptr[j + 1]]
+    return (rows, values) if len(some) == len(rows) else (rows[some], values[some])
 
 
 def divided(design: Design, scale: np.ndarray) -> Design:
