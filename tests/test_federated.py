@@ -267,8 +267,8 @@ def told(monkeypatch):
     found = {name: [] for name in NAMES}
     ask, describe = Local.ask, Local.describe
 
-    def keep_tables(self, plan, requests):
-        answers = ask(self, plan, requests)
+    def keep_tables(self, requests):
+        answers = ask(self, requests)
         found[self._name] += zip(requests, answers, strict=True)
         return answers
 
@@ -427,9 +427,7 @@ def test_a_matrix_and_curvatures_tell_no_more_at_once(cox, told):
     slopes = next(r for r, _ in reversed(told["A"]) if isinstance(r, m.Slopes))
 
     def ask(*want):
-        [found] = local.ask(
-            local._plan, [replace(slopes, want=want, columns=np.array([0, 3, 10, 11]))]
-        )
+        [found] = local.ask([replace(slopes, want=want, columns=np.array([0, 3, 10, 11]))])
         return found
 
     both, curvature, gram = ask("curvature", "gram"), ask("curvature"), ask("gram")
@@ -881,7 +879,7 @@ def test_folds_are_dealt_at_sites_by_a_secret(cox, told):
         assert abs(train[0] / every - 0.5).max() < 0.3 and (train[0] != train[1]).any()
         is_same = [np.array_equal(deaths["A", "train", k], train[k]) for k in range(2)]
         assert is_same == [name != "C"] * 2
-    with pytest.raises(ValueError, match="`random_state` is None; pass a number"):
+    with pytest.raises(ValueError, match="`random_state` of CoxLassoCV is None; pass a number"):
         Coordinator(CoxLassoCV(random_state=None), NAMES)
 
 
@@ -1074,7 +1072,7 @@ SPOILT = {
     "its part is not of": lambda s: replace(s, words=s.words[1:]),
     "its part is not of [0-9,]+ words": lambda s: replace(s, words=s.words.astype(np.int64)),
     "part is not of": lambda s: replace(s, words=s.words | np.uint64(2**61 - 1)),
-    "answered Done where Covered was": lambda s: wire.Done(""),
+    "answered Done where Covered was": lambda s: wire.Done(),
 }
 
 

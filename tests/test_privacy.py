@@ -607,7 +607,7 @@ def test_points_far_from_the_rows_do_not_single_out_the_largest(rows):
                 if want
                 else m.Evaluate(m.Recipe(), coef, None, center=center)
             )
-            [found] = local.ask(local._plan, [request])
+            [found] = local.ask([request])
             assert (found is not None) == (center == 0.0), (want, center)
 
 

@@ -23,7 +23,7 @@ from .engine import RefusedError, SumEngine
 from .noise import Noise, NoisySums
 from .noisy import check_noisy, fit_noisy
 from .post import Adder, Post
-from .programme import Programme, text_of, then_of
+from .programme import Programme, estimator_of, text_of, then_of
 from .public import Public
 from .session import run
 from .wire import Begin, Joined, Seal, Sealed, Start
@@ -41,8 +41,12 @@ def _check_kinds(estimator, sites):
             "CoxLassoCCD(alpha=0.01). Of a pipeline that is its last step: sites transform their "
             "rows themselves."
         )
-    if estimator.get_params().get("random_state", 0) is None:
-        raise ValueError("`random_state` is None; pass a number, by which all sites deal alike.")
+    if estimator.get_params().get("folder") is not None:
+        raise ValueError(
+            "`folder` has fits of one party alone, which would go another way than the others; "
+            "leave it out, and take `checkpoint`."
+        )
+    estimator_of(text_of(estimator))  # as sites will read it
     for name, send in (
         sites.items() if isinstance(sites, Mapping) else zip(sites, sites, strict=True)
     ):
@@ -242,7 +246,8 @@ class Coordinator:
     def _fit_noisy(self, public, adder):
         found = fit_noisy(self.programme_, public, NoisySums(adder.exchange))
         adder.end()
-        self.grid_, self.absent_, self.n_left_out_, self.results_ = self._grid, {}, 0, []
+        self.grid_, self.absent_, self.results_ = self._grid, {}, []
+        self.n_left_out_, self.blur_ = 0, 0.0
         self._tell_costs()
         return found
 
@@ -253,6 +258,11 @@ class Coordinator:
         self.absent_ = {
             str(j if names is None else names[j]): int(engine.n_absent[j]) for j in lacking
         }
+        self.n_left_out_, self.blur_ = engine.n_left_out, engine.public.blur
+        times = engine.times
+        by_stratum = {label: times.of(label) for label in times.labels.tolist()}
+        self.grid_ = times.times if set(by_stratum) <= {0} else by_stratum
+        self._tell_costs()
         is_breslow = getattr(self.estimator, "ties", "") == "breslow"
         if is_breslow and engine.tied > MOST_TIED:
             warn(
@@ -260,11 +270,6 @@ class Coordinator:
                 f"{engine.tied:.0%}: take ties='efron', or have more times (`grid`, "
                 "`rows_per_time`, without sites of few rows)."
             )
-        self.n_left_out_, self.blur_ = engine.n_left_out, engine.public.blur
-        times = engine.times
-        by_stratum = {label: times.of(label) for label in times.labels.tolist()}
-        self.grid_ = times.times if set(by_stratum) <= {0} else by_stratum
-        self._tell_costs()
 
     def _tell_costs(self):
         self.n_exchanges_ = self._post.n_exchanges

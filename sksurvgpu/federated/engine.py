@@ -49,7 +49,8 @@ class SumEngine:
     public : Public
     programme : Programme
     exchange : callable
-        ``exchange(form, make)`` gives the sum of all sites' words; ``make()`` those of this one.
+        ``exchange(form, make, n_words)`` gives the sum of all sites' words, so many; ``make()``
+        gives those of this one.
     local : Local, optional
         The rows of this site; the coordinator has none.
     """
@@ -224,7 +225,6 @@ class SumEngine:
             return self._without_logs(message)
         layouts = [layout_of(self._problem, request, self.public) for request in requests]
         n_requests = len(requests)
-
         sizes = [layout.n_words for layout in layouts]
         # Sums under other weights have the same form, and must not have the same masks.
         weights = repr([request.weight for request in requests]).encode()
@@ -233,9 +233,7 @@ class SumEngine:
             f"{type(request).__name__}: {layout}"
             for request, layout in zip(requests, layouts, strict=True)
         )
-        words = self._sum(
-            form, lambda: self._part_of(message.plan, requests, layouts), n_requests + sum(sizes)
-        )
+        words = self._sum(form, lambda: self._part_of(requests, layouts), n_requests + sum(sizes))
         outside = decode_counts(words[:n_requests])
         parts = np.split(words[n_requests:], np.cumsum(sizes)[:-1])
         return Answers(
@@ -247,9 +245,9 @@ class SumEngine:
             )
         )
 
-    def _part_of(self, plan, requests, layouts):
+    def _part_of(self, requests, layouts):
         """Words of this site: of each request whether it tells nothing, then its tables."""
-        own, words = self._local.ask(plan, requests), []
+        own, words = self._local.ask(requests), []
         for k, (layout, tables) in enumerate(zip(layouts, own, strict=True)):
             try:
                 words.append(layout.words_of(tables, self._local.arranged))

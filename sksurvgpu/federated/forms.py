@@ -8,7 +8,6 @@ from .words import PRIME
 
 __all__ = ["FormError", "check_facts", "check_words", "require"]
 
-MOST = 2**48  # of places, whose sums and multiples over sites have no overflow then
 LARGEST_POWER = 400  # of two, beyond which sums of squares are no numbers
 # Kinds of types, and which table's length, or what length, a table has.
 FACTS = {
@@ -38,7 +37,7 @@ def require(is_right, otherwise):
 
 
 def check_facts(facts) -> None:
-    """Check what a site says in the clear (`engine.Public`)."""
+    """Check what a site says in the clear (`public.Public`)."""
     require(set(facts) == set(FACTS), f"has the tables {sorted(facts)}, not {sorted(FACTS)}")
     for name, (kinds, length) in FACTS.items():
         table = facts[name]

@@ -2,10 +2,10 @@
 
 A grid of times g_1 < ... < g_K is proposed.  Each site counts, by stratum and kind of row (exits,
 deaths, entries, competing events, censored rows), how many it has in each interval (g_{k-1}, g_k]
-and up to each time, both rounded down to multiples of its `min_rows`.  Intervals are joined
-(`times`) until, at every site, each kind has none or at least `min_rows` rows in each of them, as far as the
-rounded numbers prove it.  A time becomes the end of its interval; an entry becomes the
-end of the one before, so that (start, time] stays an interval, and a row of a person ends where the
+and up to each time, both rounded down to multiples of its `min_rows`.  Intervals are joined, see
+`times`, until each kind has none or at least `min_rows` rows in each of them at every site, as far
+as the rounded numbers prove it.  A time becomes the end of its interval; an entry becomes the end
+of the one before, so that (start, time] stays an interval, and a row of a person ends where the
 next one begins.  What happens after g_K counts as not seen: follow-up ends there.
 
 A row stands for a person once: with several rows, by the last one of its kind.

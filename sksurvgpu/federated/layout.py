@@ -26,7 +26,8 @@ class Numbers(NamedTuple):
     """One table: its shape, the powers of two it is divided by, and whose cells its last axis has.
 
     `own` names the attribute of `Arranged` with a site's places along that axis, or is empty.
-    Only the rate of a fit depends on numbers that are `coarse`: one word has each, two the others.
+    Numbers that are `coarse` have one word each, and `COARSE` bits after the point: whole numbers
+    are exact so, and of the others a matrix is known to seven digits. Two words have the others.
     """
 
     shape: tuple[int, ...] = (1,)

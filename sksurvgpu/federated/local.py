@@ -132,11 +132,11 @@ class Local:
         self._n_columns = len(self._part.rows_of(message.model).source)
 
     # -- fits -------------------------------------------------------------------------------------
-    def ask(self, plan, requests) -> list[dict[str, np.ndarray] | None]:
+    def ask(self, requests) -> list[dict[str, np.ndarray] | None]:
         """Tables of answers; None where a point is not one of which anything is told."""
-        return [self._ask_one(plan, request) for request in requests]
+        return [self._ask_one(request) for request in requests]
 
-    def _ask_one(self, plan, request):
+    def _ask_one(self, request):
         recipe = self._salted(request.weight)
         request = self._over_own_cells(replace(request, weight=recipe))
         guard, pattern = self._guard(recipe), self._part.pattern_of(recipe)
@@ -151,7 +151,7 @@ class Local:
         except OutsideError as refusal:
             self.withheld = str(refusal)
             return None
-        [answer] = self._part.answer(Ask(plan, (request,))).of
+        [answer] = self._part.answer(Ask(self._plan, (request,))).of
         if isinstance(request, Slopes):
             answer = guard.withhold(request, answer)
         tables = _tables_of(answer)

@@ -171,24 +171,22 @@ class SiteSession:
         try:
             # The coordinator has them, too; filters are those of all threads, and stay as they are.
             with keep_warnings(), np.errstate(all="ignore"):
-                self.model, coef = self._fit()
+                self.model = self._fit()
             self.asked = ""
-            coef = np.ascontiguousarray(coef, "<f8")
-            self._outbox.put(("done", Done(sha256(coef.tobytes()).hexdigest())))
+            self._outbox.put(("done", Done()))
         except Stopped:
             return
         except BaseException as error:
             self._outbox.put(("failed", error))
 
     def _fit(self):
-        """The fit and its coefficients."""
+        """Fit the programme: the model, or a `NoisyFit`."""
         if self.programme.noise:
             self._engine = NoisySums(self._exchange, self.local, self._open_noise)
-            found = fit_noisy(self.programme, self._public, self._engine)
-            return found, found.coef
+            return fit_noisy(self.programme, self._public, self._engine)
         self._engine = SumEngine(self._public, self.programme, self._exchange, self.local)
         self.results = run(self._engine, self._model, self._then)
-        return self._model, self._model.coef_
+        return self._model
 
     def _open_noise(self, amount):
         return self._site.open_noise(self.programme, self._code, amount)

@@ -109,9 +109,7 @@ class Covered:
 
 @dataclass(frozen=True)
 class Done:
-    """The fit has ended at a site, with coefficients of this digest."""
-
-    digest: str
+    """The fit has ended at a site."""
 
 
 @dataclass(frozen=True)

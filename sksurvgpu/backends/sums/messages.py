@@ -287,7 +287,12 @@ def around(intercept: float) -> float:
 
 # -- who carries them -----------------------------------------------------------------------------
 class Engine(Protocol):
-    """Where partitions live, and how they are asked: threads, a cluster, files, other sites."""
+    """Where partitions live, and how they are asked: threads, a cluster, files, other sites.
+
+    One whose answers have a form that follows from the problem has ``serve(problem)``, too, which
+    comes before it is asked about that; and one that fits are not free to ask anything has
+    ``backend()``, the coordinator of fits over it.
+    """
 
     n_parts: int
 
