@@ -1169,6 +1169,8 @@ def test_parameters_are_checked(cox):
     ):
         with pytest.raises(ValueError, match=match):
             Coordinator(LASSO, NAMES, **options)
+    with pytest.raises(ValueError, match="`folder` has fits of one party alone"):
+        Coordinator(CoxLassoCV(folder="fits", random_state=0), NAMES)
     with pytest.raises(ValueError, match="`sites` are"):
         Coordinator(LASSO, [])
     with pytest.raises(TypeError, match="`estimator` is of type Rules; pass one of this package"):
