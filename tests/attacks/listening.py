@@ -28,6 +28,7 @@ class Told:
     times: Any = None
     problem: Any = None
     refusal: str = ""
+    blur: float = 0.0  # of a site
     of: list = field(default_factory=list)  # (request, answer)
 
     def points(self, kind):
@@ -52,6 +53,7 @@ def _heard(told):
 
         def _describe(self, model):
             told.description, told.times = super()._describe(model), self.times
+            told.blur = self.public.blur
             return told.description
 
     coordinator.SumEngine, before = Listening, coordinator.SumEngine
@@ -78,6 +80,11 @@ def split(X, y, rules, n_sites=3, **arguments):
     """Sites with an equal number of rows each."""
     rows = np.array_split(np.arange(len(y)), n_sites)
     return {
-        name: Site(X[some], y[some], rules=rules, **{k: v[some] for k, v in arguments.items()})
+        name: Site(
+            *(X[some], y[some]),
+            rules=rules,
+            secret=name.encode(),
+            **{k: v[some] for k, v in arguments.items()},
+        )
         for name, some in zip("ABCDEFGH", rows, strict=False)
     }

@@ -29,6 +29,7 @@ from .whole_numbers import solve_whole
 
 N_COLUMNS = 12  # of ones, of which combinations are too many to be listed
 N_ROWS = 700  # of each site
+BLURRED = Rules(blur=0.1)
 LONELY = 405.0  # between two times of the grid that nobody else has
 
 
@@ -334,12 +335,14 @@ SINGLE = {
 def table():
     """Lines of the table, as they are found."""
     for name, (who, aim, attack) in SINGLE.items():
-        yield name, who, aim, str(attack(NO_RULES)), "", str(attack(Rules()))
+        found = (attack(rules) for rules in (NO_RULES, Rules(), BLURRED))
+        exact, default, blurred = map(str, found)
+        yield name, who, aim, exact, "", default, blurred
     for name, (who, aim, attack) in OF_ALL_SUMS.items():
         alone = {"min_sites": 1} if "collusion" in name else {}
-        found = (
-            attack(rules) for rules in (NO_RULES, Rules(max_listed=0, **alone), Rules(**alone))
-        )
+        every = {}, {"max_listed": 0}, {"blur": BLURRED.blur}
+        of_rules = [Rules(**changed, **alone) for changed in every]
+        found = (attack(rules) for rules in (NO_RULES, of_rules[1], of_rules[0], of_rules[2]))
         yield name, who, aim, *map(str, found)
 
 
@@ -348,6 +351,7 @@ def main():
     parser.add_argument("--write", type=Path, help="file of comma-separated values, too")
     options = parser.parse_args()
     titles = "attack", "who", "aims at", "rules off", "without `max_listed`", "default rules"
+    titles += (f"and blur={BLURRED.blur}",)
     lines = [titles]
     for line in table():
         print(" | ".join(line), flush=True)
