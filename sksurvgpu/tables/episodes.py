@@ -9,7 +9,6 @@ import numpy as np
 from .._warnings import warn
 from ..data import options
 from ..data.design.columns import build_design
-from ..data.design.entries import entries_of
 from ..data.vectors import check_flags, check_numbers
 from .cutting import arrange, close, cut_rows, fill_columns
 from .grouping import POLICIES
@@ -241,8 +240,8 @@ def _with_defaults(X, defaults):
         return X
     dense = np.tile(defaults[changed], (X.n_rows, 1))
     for column, j in zip(dense.T, changed, strict=True):
-        rows, values = entries_of(X, j)
-        column[rows] = values
+        stored = slice(X.indptr[j], X.indptr[j + 1])  # a zero that was told is one of these
+        column[X.indices[stored]] = X.stored_values(j)
     unchanged = np.flatnonzero(defaults == 0.0)
     joined = build_design(dense).with_names(X.names[changed])
     if unchanged.size:
