@@ -6,8 +6,6 @@ import contextlib
 import os
 import resource
 import signal
-import subprocess
-import sys
 import tempfile
 import warnings
 from functools import partial
@@ -17,7 +15,7 @@ import numpy as np
 
 from .partitions import cluster
 from .problems import draw_batches
-from .processes import ROOT, call, environment, memory_mb, timed
+from .processes import call, memory_mb, timed
 from .report import Option, columns, lines, number, read, save, table
 
 MB = 2**20
@@ -38,8 +36,6 @@ def main_faults(arguments=None):
 
     undisturbed  nothing goes wrong; before it, one fit compiles
     killed       at every tenth exchange one of the workers is killed while it computes
-    stopped      the process that fits is killed in the middle; another one goes on from its
-                 checkpoint
     changed      a byte of a file is not what it was
 
     and the time of one exchange, by how much is sent to each partition.
@@ -52,10 +48,9 @@ def main_faults(arguments=None):
         with cluster() as client:
             pids = partial(_pids, client)
             _fit(path)
-            fits["undisturbed"] = first = _fit(path)
+            first = fits["undisturbed"] = _fit(path)
             fits["killed"] = _fit(path, partial(_kill, pids))
             exchange = _exchanges(client)
-        fits["stopped"] = _stop_and_go_on(path, first["exchanges"] // 2)
         _change(path)
         changed = _fit(path)["error"]
     expected = np.array(first["coef"])
@@ -77,14 +72,12 @@ def _write_rows(path, n_rows, n_columns):
     write_partitions(path, (data.X, data.y), rows=-(-n_rows // N_PARTS))
 
 
-def _fit(path, disturb=None, checkpoint=None, start=None):
+def _fit(path, disturb=None):
     """A fit of the rows in files; ``disturb(k)`` comes while exchange k is under way."""
     from sksurvgpu import CoxLassoCCD, open_partitions
 
-    data, model = open_partitions(path), CoxLassoCCD(alpha=ALPHA, warm_start=start is not None)
-    if start is not None:
-        model.coef_ = start
-    with _watched(disturb), _checkpointed(checkpoint):
+    data, model = open_partitions(path), CoxLassoCCD(alpha=ALPHA)
+    with _watched(disturb):
         try:
             _, spent = timed(lambda: model.fit(data.X, data.y))
         except (ValueError, OSError) as error:
@@ -120,20 +113,6 @@ def _watched(disturb):
             engine.ask = original
 
 
-@contextlib.contextmanager
-def _checkpointed(path):
-    """Let fits write what they accept to a file."""
-    from sksurvgpu.estimators import _partitioned
-
-    original = _partitioned.PartitionsBackend
-    if path is not None:
-        _partitioned.PartitionsBackend = partial(original, checkpoint=path)
-    try:
-        yield
-    finally:
-        _partitioned.PartitionsBackend = original
-
-
 def _pids(client):
     return sorted(client.run(os.getpid).values())
 
@@ -148,28 +127,6 @@ def _change(path):
     content = bytearray(file.read_bytes())
     content[-2] ^= 1
     file.write_bytes(content)
-
-
-def _stop_and_go_on(path, exchange):
-    """A fit in a child that kills itself, and another one from its checkpoint."""
-    from sksurvgpu.backends.sums.coordinator import read_checkpoint
-
-    checkpoint = path.parent / "checkpoint.npz"
-    called = f"fit_and_die({str(path)!r}, {exchange})"
-    code = f"from benchmarks.stores import fit_and_die; {called}"
-    status = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment()).returncode
-    assert status == -signal.SIGKILL, status
-    return _fit(path, start=read_checkpoint(checkpoint)[:, 0])
-
-
-def fit_and_die(path, last):
-    """A fit that ends in its exchange ``last`` with the process."""
-
-    def die(exchange):
-        if exchange == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    _fit(Path(path), die, checkpoint=Path(path).parent / "checkpoint.npz")
 
 
 class Total:

@@ -8,7 +8,7 @@ from engine import make_batch
 from models import MODELS, codes, draw_survival, fit, largest_gradient, objective, violation
 
 from sksurvgpu.backends import cpu
-from sksurvgpu.backends.sums.coordinator import PartitionsBackend, read_checkpoint
+from sksurvgpu.backends.sums.coordinator import PartitionsBackend
 from sksurvgpu.backends.sums.messages import Arrange, Ask, Evaluate
 from sksurvgpu.backends.sums.opening import describe, open_problem
 from sksurvgpu.backends.sums.part import Part, PartRows
@@ -377,34 +377,6 @@ def test_evaluators_find_log_likelihoods_and_gradients():
         reference = model.reference_at(sample, coef)
         np.testing.assert_allclose(logliks[b], reference.loglik, rtol=1e-12)
         np.testing.assert_allclose(gradients[b], sample.X.T @ reference.u, atol=1e-10)
-
-
-def test_a_fit_that_was_stopped_goes_on_from_its_checkpoint(tmp_path):
-    class StoppedError(Exception):
-        pass
-
-    model, sample, lam = large()
-    path, backend = tmp_path / "fit.npz", PartitionsBackend()
-    whole, problem, _ = fit_parts(model, sample, lam, 3, backend)
-    batch = replace(make_batch(sample, lam), weight=None, offset=None)
-    answer, left = problem.engine.ask, iter(range(backend.counts.exchanges - 4))
-
-    def ask(messages):
-        if next(left, None) is None:
-            raise StoppedError
-        return answer(messages)
-
-    problem.engine.ask = ask
-    with pytest.raises(StoppedError):
-        Fits(problem, batch, PartitionsBackend(checkpoint=path), Options(**TIGHT)).solve()
-    problem.engine.ask = answer
-    coef = read_checkpoint(path)
-    assert [file.name for file in tmp_path.iterdir()] == ["fit.npz"]
-    [[solution]] = Fits(
-        problem, replace(batch, coef=coef), PartitionsBackend(), Options(**TIGHT)
-    ).solve()
-    np.testing.assert_allclose(solution.objective, whole.objective, rtol=1e-11)
-    assert solution.n_iter < whole.n_iter
 
 
 def test_what_partitions_cannot_serve_is_refused():

@@ -6,10 +6,8 @@ takes as many exchanges as its slowest fit.
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from inspect import isgenerator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,9 +37,6 @@ class PartitionsBackend:
         Matrix up to which fits go whose columns are correlated, or that gain little.
     sample : sequence of int, optional
         Partitions of the sample; as many as are needed by default.
-    checkpoint : path, optional
-        File to which accepted coefficients are written, (n_columns, n_fits), as they are found:
-        `read_checkpoint` has what to start with again.
     room : float
         Bytes of a matrix and of what a fit does with it.
     counts : Counts
@@ -51,7 +46,6 @@ class PartitionsBackend:
     level: str = "diagonal"
     highest: str = "full"
     sample: tuple[int, ...] | None = None
-    checkpoint: str | os.PathLike | None = None
     room: float = ROOM
     counts: ExchangeCounts = field(default_factory=ExchangeCounts)
 
@@ -72,18 +66,17 @@ class PartitionsBackend:
                 Session(link, weight, self, batch.null is None, known) for weight in weights
             ]
             with one_blas_thread():
-                return self._drive(link, sessions, coroutines, problem.n_columns)
+                return self._drive(link, sessions, coroutines)
         except BaseException:
             problem.engine.cancel()
             raise
         finally:
             link.keep_only_given()
 
-    def _drive(self, link, sessions, coroutines, n_columns):
+    def _drive(self, link, sessions, coroutines):
         pairs = zip(sessions, coroutines, strict=True)
         fits = {b: _serve(session, fit) for b, (session, fit) in enumerate(pairs)}
         results: list[Any] = [None] * len(fits)
-        saved = 0
         while fits:
             steps = []
             for b in list(fits):
@@ -92,9 +85,6 @@ class PartitionsBackend:
                 except StopIteration as finished:
                     results[b] = finished.value
                     del fits[b]
-            if self.checkpoint is not None and saved < (moves := sum(s.moves for s in sessions)):
-                saved = moves
-                _write(self.checkpoint, sessions, n_columns)
             if steps:
                 link.exchange(steps, self.counts)
         return results
@@ -117,7 +107,7 @@ class PartitionsBackend:
             loglik = yield from ask(Operations.start, coef)
             return loglik, *(yield Request("information", (robust,)))
 
-        [found] = replace(self, checkpoint=None).run(problem, batch, [fit()], 1)
+        [found] = self.run(problem, batch, [fit()], 1)
         return found
 
     def evaluate_at(self, problem, weights, coefs, intercepts):
@@ -165,22 +155,6 @@ class PartitionsEvaluator:
             *self._coordinator.run(self._problem, self._batch, fits, 1), strict=True
         )
         return np.array(logliks), np.stack(gradients)
-
-
-def read_checkpoint(path):
-    """Coefficients (n_columns, n_fits) with which fits that were stopped may begin again."""
-    with np.load(path, allow_pickle=False) as saved:
-        return saved["coef"]
-
-
-def _write(path, sessions, n_columns):
-    """Replace the file as a whole: a fit may be stopped at any time."""
-    nothing = np.zeros(n_columns)
-    coefs = [nothing if session.coef is None else session.coef for session in sessions]
-    unfinished = Path(f"{os.fspath(path)}.unfinished")
-    with unfinished.open("wb") as file:
-        np.savez(file, coef=np.stack(coefs, axis=1))
-    os.replace(unfinished, path)
 
 
 def _serve(session, fit):

@@ -60,7 +60,6 @@ class Session:
         self._trial: EvaluatedPoint | None = None  # ... or what was accepted before
         self._aim, self._share = np.empty(0), 1.0  # of the trial
         self._model: EvaluatedPoint | None = None  # where the matrix was taken
-        self.moves = 0  # that were accepted
 
     @property
     def coef(self):
@@ -103,7 +102,6 @@ class Session:
         # the one before stays at hand: a fit may return to it
         self._accepted, self._trial = self._trial, self._accepted
         self.point = self._accepted
-        self.moves += 1
 
     def evaluate(self):
         self.point = self._accepted
