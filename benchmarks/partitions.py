@@ -292,7 +292,11 @@ def _at_sites(folder, model, level):
 
     X, y = _load(folder)
     rules = Rules(
-        max_exchanges=10_000, max_matrices=10_000, max_programmes=1_000, largest_share=1.0
+        max_exchanges=10_000,
+        max_matrices=10_000,
+        max_programmes=1_000,
+        largest_share=1.0,
+        blur=0.0,
     )
     sites = {f"site {k}": Site(*some, rules=rules) for k, some in enumerate(_cut(X, y, N_SITES))}
     send = {name: site.answer for name, site in sites.items()}

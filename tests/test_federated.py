@@ -49,7 +49,9 @@ GRID = np.arange(20.0, 1220.0, 20.0)
 COX = CoxLassoCCD | FineGrayCCD
 NAMES = ("A", "B", "C")
 CUTS = (0, 700, 1500, 2400)
-OPEN = Rules(min_rows=1, max_exchanges=1000, largest_share=1.0, longest_range=700.0, max_matrices=9)
+# Of sites whose sums are those of the rows as they are.
+Exact = partial(Rules, blur=0)
+OPEN = Exact(min_rows=1, max_exchanges=1000, largest_share=1.0, longest_range=700.0, max_matrices=9)
 
 
 def table(rng, n=CUTS[-1], p=12):
@@ -86,6 +88,7 @@ def parts(values, cuts=CUTS):
 
 def sites_of(X, y, rules=None, cuts=CUTS, **arguments):
     pieces = zip(NAMES, parts(X, cuts), parts(y, cuts), strict=True)
+    rules = Exact() if rules is None else rules
     return {name: Site(a, b, rules=rules, **arguments) for name, a, b in pieces}
 
 
@@ -404,7 +407,7 @@ def test_rare_columns_are_zero_in_every_part(cox, told):
 
 def test_sums_of_few_rows_are_withheld_from_models(cox, told):
     X, y = cox
-    sites = sites_of(X, y, Rules(max_matrices=99))
+    sites = sites_of(X, y, Exact(max_matrices=99))
     fit_over(sites, LASSO, level="full")
     rare_pairs = rare_loads = 0
     for name, rows in zip(NAMES, parts(X), strict=True):
@@ -421,7 +424,7 @@ def test_sums_of_few_rows_are_withheld_from_models(cox, told):
 
 
 def test_a_matrix_and_curvatures_tell_no_more_at_once(cox, told):
-    sites = sites_of(*cox, Rules(max_matrices=99))
+    sites = sites_of(*cox, Exact(max_matrices=99))
     fit_over(sites, LASSO)
     local = sites["A"]._session.local
     slopes = next(r for r, _ in reversed(told["A"]) if isinstance(r, m.Slopes))
@@ -479,7 +482,7 @@ def test_sites_refuse_programmes_that_would_tell_rows(cox, reason):
     model, options, rules = REFUSED[reason]
     X, y = cox
     y = y["time"] if isinstance(model, LinearCCD) else y
-    sites = sites_of(X[:, :8], y, Rules(**rules))
+    sites = sites_of(X[:, :8], y, Exact(**rules))
     with pytest.raises(RefusedError, match=f"^site '[ABC]' refused: .*{reason}"):
         fit_over(sites, model, **{"grid": GRID, **options})
 
@@ -501,21 +504,32 @@ def test_centred_columns_of_measured_values_are_no_levels(cox):
     X[:, 0] = 1.0 + (np.arange(len(X)) % 3 == 0)  # sums and sums of squares tell apart 1 and 2
     X[few, 0] = 0.0
     with pytest.raises(RefusedError, match="fewer than 10 rows have none of the columns 0 to 0"):
-        fit_over(sites_of(X, y, Rules(max_listed=0)), LASSO)
+        fit_over(sites_of(X, y, Exact(max_listed=0)), LASSO)
 
 
 def test_fit_turns_away_from_points_that_a_site_refuses_or_says_that_it_cannot(cox):
     X, y = cox
     steep = sites_of(X * 4.0, y)  # the first step is too long along these
     assert fit_over(steep, LASSO).estimator.converged_
-    sites = sites_of(X, y, Rules(largest_share=0.06))
-    with (
-        pytest.raises(RefusedError, match=r"^some site refused points of this fit: one row"),
-        pytest.warns(ConvergenceWarning),
-    ):
-        fit_over(sites, CoxLassoCCD(alpha=0.003, max_iter=8))
-    reasons = {site._session.local.withheld[:37] for site in sites.values()}
+    sites = sites_of(X, y, Exact(largest_share=0.06))
+    with pytest.raises(RefusedError, match=r"^some site refused points of this fit: one row"):
+        fit_over(sites, CoxLassoCCD(alpha=0.003))
+    assert max(site.n_exchanges_ for site in sites.values()) < 50  # and not all that are allowed
+    reasons = {site._session.withheld[:37] for site in sites.values()}
     assert reasons - {""} == {"one row would be more than 6% of a su"}
+
+
+def test_shares_of_a_few_deaths_matter_where_their_sums_are_told(cox, tmp_path):
+    X, y = cox
+    dies = y["event"] & (np.arange(len(y)) % 3 == 0)  # ten or more at a time, of many rows
+    X, y, rules = X[:, :2] * [3.0, 1.0], surv(dies, y["time"]), Exact(largest_share=0.12)
+    fit = partial(fit_over, sites_of(X, y, rules, log=tmp_path / "log"), rows_per_time=0)
+    fit(CoxLassoCCD(alpha=0.0))
+    assert "(deaths)" not in (tmp_path / "log").read_text()
+    with pytest.raises(RefusedError, match="some site refused points of this fit"):
+        fit(CoxLassoCCD(alpha=0.0, ties="efron"))
+    said = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert any("(deaths)" in line.get("withheld", "") for line in said)
 
 
 def test_small_sites_and_strata_stand_aside(cox):
@@ -582,7 +596,7 @@ def test_models_of_much_work_are_refused_before_rows_are_read(cox, monkeypatch):
     monkeypatch.setattr("sksurvgpu.federated.reading.read_rows", None)
     site = Site(*cox, name="A")
     assert re.search(r"50,002 pieces of time .* `max_work` .* 1.0e\+10", refusal(site, many))
-    site.rules = Rules(max_work=1e6)
+    site.rules = Exact(max_work=1e6)
     assert "19 pieces of time are work on" in refusal(site, some)
     assert site.ledger.total("models") == 0  # what is refused is not counted
 
@@ -593,7 +607,7 @@ def test_sites_may_lack_some_of_many_strata():
     X, cuts = (rng.random((len(stratum), 4)) < 0.4).astype(float), (0, 10_000, 20_000, 30_000)
     time = 1.0 + (rng.exponential(np.exp(-X @ [0.5, -0.5, 0.2, 0.0])) > 0.5)
     y = surv(rng.random(len(X)) < 0.7, time, stratum=stratum)
-    sites = sites_of(X, y, Rules(max_listed=0), cuts=cuts)
+    sites = sites_of(X, y, Exact(max_listed=0), cuts=cuts)
     model = CoxLassoCCD(alpha=0.001)
     coordinator = fit_over(sites, model, [1.0, 2.0], rows_per_time=10)
     here = clone(model).fit(*pooled(X, y, coordinator, sites, cuts))
@@ -633,7 +647,7 @@ def test_combinations_that_can_be_listed_have_enough_rows():
 def test_blurred_sums_are_of_secret_weights_that_stay(cox, tmp_path):
     X, y = cox
     exact = fit_over(sites_of(X, y), CoxLassoCCD(alpha=0.0, max_iter=99))
-    rules, secrets = Rules(blur=0.2), {name: name.encode() for name in NAMES}
+    rules, secrets = Rules(blur=0.2), {name: 16 * name.encode() for name in NAMES}
 
     def blurred(**more):
         pieces = zip(NAMES, parts(X), parts(y), strict=True)
@@ -651,9 +665,11 @@ def test_blurred_sums_are_of_secret_weights_that_stay(cox, tmp_path):
     binary = (X[:, 2:5] != 0).astype(float)
     fit_over(sites_of(binary, y, rules), LASSO)  # of no whole numbers
     site_of = partial(Site, X, y, rules=rules, ledger=tmp_path / "ledger")
-    site_of(secret=b"first")
+    site_of(secret=16 * b"1")
     with pytest.raises(ValueError, match="`secret` is another one than before"):
-        site_of(secret=b"second")
+        site_of(secret=16 * b"2")
+    kept = [Site(X, y, ledger=tmp_path / "other ledger").rows for _ in range(2)]
+    assert kept[0] == kept[1]  # as are the weights
 
 
 def test_coordinator_that_was_stopped_goes_on(cox, tmp_path):
@@ -692,7 +708,7 @@ def test_command_line_goes_on_and_adds_noise(cox, tmp_path, capsys):
 
     def run(rules, *more, stops_at=0):
         sites = {
-            n: Site(a, b, name=n, rules=rules, key=keys[n], peers=peers, secret=b"own")
+            n: Site(a, b, name=n, rules=rules, key=keys[n], peers=peers, secret=16 * b"o")
             for n, a, b in zip(NAMES, parts(X), parts(y), strict=True)
         }
         boxes, lock = {name: Mailbox(folder, name) for name in NAMES}, Lock()
@@ -709,15 +725,15 @@ def test_command_line_goes_on_and_adds_noise(cox, tmp_path, capsys):
         return main([*start, *more], wait)
 
     given = ["--parameters", '{"alpha": 0.003}', "--checkpoint", str(said)]
-    assert run(Rules(), *given, stops_at=9) == 1 and said.exists()
-    assert run(Rules(), *given) == 0 and not said.exists()
+    assert run(Exact(), *given, stops_at=9) == 1 and said.exists()
+    assert run(Exact(), *given) == 0 and not said.exists()
     assert "30 times" in capsys.readouterr().out
     noise = ["--parameters", '{"alpha": 0}', "--noise"]
     with pytest.warns(ConvergenceWarning, match="the noise is as large"):
-        assert run(Rules(max_epsilon=1.0), *noise, '{"epsilon": 1, "norm": 3}') == 0
+        assert run(Exact(max_epsilon=1.0), *noise, '{"epsilon": 1, "norm": 3}') == 0
     assert "epsilon 1" in capsys.readouterr().out and "standard_error" in out.read_text()
     with pytest.raises(SystemExit):
-        run(Rules(), *noise, '{"epsilon": 1}')
+        run(Exact(), *noise, '{"epsilon": 1}')
     assert "missing 1 required" in capsys.readouterr().err
     assert main(["coordinator", str(folder), "--sites", "A", "--estimator", "Cox", "--out", "x"])
 
@@ -725,7 +741,7 @@ def test_command_line_goes_on_and_adds_noise(cox, tmp_path, capsys):
 # -- what a site keeps, and what it shows -----------------------------------------------------
 def test_ledgers_survive_a_start_anew(cox, tmp_path):
     X, y = cox
-    rules, grid = Rules(max_exchanges=40, max_models=2), GRID[::2]
+    rules, grid = Exact(max_exchanges=40, max_models=2), GRID[::2]
 
     def again(**more):
         ledgers = {n: {"ledger": tmp_path / n, "key": tmp_path / f"{n}.key"} for n in NAMES}
@@ -807,7 +823,7 @@ def test_sites_know_the_keys_of_their_peers(cox):
 def test_matrices_change_the_way_and_not_the_fit(cox, options, told):
     X, y = cox
     alone = options.get("matrix_of", "")
-    rules = {name: Rules(max_matrices=50 * (alone in ("", name))) for name in NAMES}
+    rules = {name: Exact(max_matrices=50 * (alone in ("", name))) for name in NAMES}
     sites = sites_of(X, y)
     for name, site in sites.items():
         site.rules = rules[name]
@@ -840,7 +856,7 @@ def test_standard_errors_need_all_pairs_of_columns(cox):
     """A matrix that lacks pairs is a way to a fit, and no variance."""
     X = cox[0][:, :6].copy()
     y, model = (cox[1]["time"] > 300).astype(float), LogisticCCD(alpha=0.0)
-    options, rules = {"grid": None, "then": [("wald", {})]}, Rules(max_matrices=99)
+    options, rules = {"grid": None, "then": [("wald", {})]}, Exact(max_matrices=99)
     here = wald(clone(model).fit(X, y), X, y).standard_errors
     for level in ("diagonal", "full"):
         told = fit_over(sites_of(X, y, rules), model, level=level, **options).results_[0]
@@ -862,7 +878,7 @@ def test_standard_errors_need_all_pairs_of_columns(cox):
 
 def test_folds_are_dealt_at_sites_by_a_secret(cox, told):
     X, y = (values[: CUTS[1]] for values in cox)
-    secrets = {"A": b"1", "B": b"1", "C": b"2"}  # of the same rows
+    secrets = {"A": 16 * b"1", "B": 16 * b"1", "C": 16 * b"2"}  # of the same rows
     sites = {name: Site(X[:, :10], y, secret=secret) for name, secret in secrets.items()}
     model = CoxLassoCV(n_alphas=4, cv=2, random_state=0)
     fit = fit_over(sites, model, rows_per_time=80).estimator
@@ -937,13 +953,13 @@ def test_a_site_that_is_started_again_goes_on_and_one_that_changed_is_named(afte
     moved, turned = X[rows].copy(), X[rows].copy()
     moved[100, 0] += 1.0
     turned[[1, 2]] = turned[[2, 1]]  # of rows of y that stay: sums of columns are the same
-    same = {"X": X[rows], "y": y[rows], "key": own, "secret": b"kept"}
+    same = {"X": X[rows], "y": y[rows], "key": own, "secret": 16 * b"k", "rules": Exact()}
     others = "site 'B': it has other rows than when the fit"
     for change, error in (
         ({}, None),
         ({"X": moved}, others),
         ({"X": turned}, others),
-        ({"secret": b"other"}, others),
+        ({"secret": 16 * b"o"}, others),
         (
             {"key": Identity.new()},
             "site 'B' refused: .*the message has something else of this site",
@@ -1012,7 +1028,7 @@ def test_who_was_interrupted_while_the_fit_went_on_goes_on(cox, fitted, monkeypa
 
 
 def test_answers_to_other_messages_are_refused_and_the_fit_goes_on(cox, fitted):
-    sites, others = sites_of(*cox, secret=b"s"), sites_of(*cox, secret=b"s")
+    sites, others = sites_of(*cox, secret=16 * b"s"), sites_of(*cox, secret=16 * b"s")
     ours, other = (Coordinator(clone(LASSO), NAMES, grid=GRID) for _ in range(2))
     before, seen = None, 0
     while messages := ours.messages():
@@ -1045,7 +1061,7 @@ def test_versions_that_differ_are_told_at_both_ends(cox, monkeypatch):
 
 
 def test_sites_that_know_their_name_answer_to_it(cox):
-    site = Site(*cox, name="Bergen", rules=Rules(min_sites=1))
+    site = Site(*cox, name="Bergen", rules=Exact(min_sites=1))
     with pytest.raises(RefusedError, match="the message is to 'Kyoto', and this is 'Bergen'"):
         fit_over({"Kyoto": site}, LASSO)
     assert fit_over({"Bergen": site}, LASSO).estimator.converged_
@@ -1157,8 +1173,8 @@ def test_parameters_are_checked(cox):
         Site(X, y, strata=[1, 2, 3])
     with pytest.raises(TypeError, match="`rules` is of type dict"):
         Site(X, y, rules={"min_rows": 10})
-    for secret in (5, b"", "text"):
-        with pytest.raises(TypeError, match="`secret` must be bytes"):
+    for secret in (5, b"fifteen bytes..", 16 * "text"):
+        with pytest.raises(TypeError, match="`secret` must be 16 bytes or more"):
             Site(X, y, secret=secret)
     for options, match in (
         ({"level": "all"}, "`level` is 'all'"),
@@ -1196,6 +1212,6 @@ def test_digests_are_those_of_rows_in_their_order():
     values += [np.arange(4.0)[::-1], np.arange(4.0).reshape(2, 2), np.arange(4).astype("M8[D]")]
     values += [build_design(np.eye(2)), build_design(np.eye(2)[::-1])]
     found = [digest({"y": value}) for value in values] + [digest({"z": words})]
-    found += [digest_rows({"y": words}, *more) for more in ((OPEN, b"t"), (Rules(), b"s"))]
+    found += [digest_rows({"y": words}, *more) for more in ((OPEN, b"t"), (Exact(), b"s"))]
     assert len(set(found)) == len(values) + 3
     assert digest({"y": words}) == digest({"y": words}, rules=replace(OPEN, max_exchanges=7))

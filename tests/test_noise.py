@@ -233,7 +233,7 @@ def words_of(answer):
 @MUCH
 def test_a_site_that_is_started_again_sends_the_same_noise(tmp_path):
     X, y = rows_of("cox")
-    kept = {"secret": b"secret", "ledger": tmp_path / "ledger", "rules": Rules(max_epsilon=2.0)}
+    kept = {"secret": 16 * b"s", "ledger": tmp_path / "ledger", "rules": Rules(max_epsilon=2.0)}
     noise = Noise(2.0, norm=2.0)
     sites = sites_of(X, y) | {"A": site_of("A", X[::3], y[::3], **kept)}
     told = by_hand(sites, noise)

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:times are so coarse")
 
 N_ROWS, GRID = 900, np.arange(20.0, 1220.0, 40.0)
 NAMES = ("A", "B", "C")
+# Of sites whose sums are those of the rows as they are.
+Exact = partial(Rules, blur=0)
 MODEL = CoxLassoCCD(alpha=0.02)
 OTHER_SUM = "the sum that came is not that of what the sites sent"
 NO_SUM = "what the sites have sent does not add up"
@@ -37,7 +39,7 @@ def rows():
 
 def site_of(rows, name, **options):
     X, y = (values[NAMES.index(name) :: 3] for values in rows)
-    return Site(X, y, name=name, **options)
+    return Site(X, y, name=name, **{"rules": Exact()} | options)
 
 
 def sites_of(rows, names=NAMES, **options):
@@ -431,7 +433,7 @@ def test_what_was_said_before_tells_nothing_new(rows):
 
 def test_one_mask_does_not_cover_two_versions_of_rows(rows):
     """Their difference would be read, by who has the site say all again when rows have changed."""
-    key, secret = Identity.new(), b"kept"
+    key, secret = Identity.new(), 16 * b"k"
     sites = sites_of(rows) | {"A": site_of(rows, "A", key=key, secret=secret)}
     middle = Middle(sites)
     middle.fit()
@@ -473,7 +475,7 @@ def test_sums_under_other_weights_have_other_masks(rows):
     forms = []
     for seed in (0, 1):
         then = [("bootstrap", {"n_replicates": 2, "kind": "exponential", "random_state": seed})]
-        middle = Middle(sites_of(rows, rules=Rules(largest_share=1.0), secret=b"kept"))
+        middle = Middle(sites_of(rows, rules=Exact(largest_share=1.0), secret=16 * b"k"))
         middle.fit(then=then, rows_per_time=60)
         forms.append({said.form for said in middle.said["A"] if isinstance(said, wire.Covered)})
     of_draws = [one - other for one, other in (forms, forms[::-1])]
@@ -503,7 +505,7 @@ def test_weights_are_counted_over_the_life_of_a_site(rows, tmp_path):
 
     def fit(seed):
         """By sites that are started anew."""
-        kept = {"rules": Rules(largest_share=1.0, max_exchanges=1000), "secret": b"kept"}
+        kept = {"rules": Exact(largest_share=1.0, max_exchanges=1000), "secret": 16 * b"k"}
         sites = {
             name: site_of(rows, name, ledger=tmp_path / name, key=keys[name], **kept)
             for name in NAMES
@@ -518,7 +520,7 @@ def test_weights_are_counted_over_the_life_of_a_site(rows, tmp_path):
 
 
 def test_matrices_are_counted_over_the_life_of_a_site(rows):
-    sites = sites_of(rows, rules=Rules(max_matrices=1, largest_share=1.0))
+    sites = sites_of(rows, rules=Exact(max_matrices=1, largest_share=1.0))
     for _ in range(2):
         Middle(sites).fit(level="full")
     other = CoxLassoCCD(alpha=0.02, time_varying={3: [300.0]})
@@ -615,7 +617,7 @@ def test_points_far_from_the_rows_do_not_single_out_the_largest(rows):
 def test_whatever_bytes_come_a_site_answers(rows):
     middle = Middle(sites_of(rows))
     middle.fit()
-    site = site_of(rows, "A", rules=Rules(max_exchanges=10**6))
+    site = site_of(rows, "A", rules=Exact(max_exchanges=10**6))
     rng = np.random.default_rng(0)
     messages = [wire.encode(message) for message in middle.heard["A"][:6]]
     for _ in range(300):

@@ -1,6 +1,7 @@
 """Rows that differences of a site's sums are of: cuts, Efron's ties, and columns nearly alike."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -23,7 +24,9 @@ from sksurvgpu.federated.times import candidates, choose_times, flags_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:times are so coarse")
 
-OFF = Rules(min_rows=1, largest_share=1.0)
+# Of sites whose sums are those of the rows as they are.
+Exact = partial(Rules, blur=0)
+OFF = Exact(min_rows=1, largest_share=1.0)
 EFRON, BRESLOW = model_text(CoxLassoCCD(ties="efron")), model_text(CoxLassoCCD())
 
 
@@ -182,7 +185,7 @@ def test_deaths_beside_exits_tell_a_censored_row_where_times_may_have_few(rows_w
     assert censored(np.zeros(8)) == pytest.approx(1.0)
     found = [np.log(censored(step * row)) / step for row in np.eye(8)]
     np.testing.assert_allclose(found, X[130], atol=1e-12)
-    for rules in (Rules(min_rows=2), Rules()):
+    for rules in (Exact(min_rows=2), Exact()):
         reader = reader_at(arguments, [10.0, 20.0, 30.0, 40.0], rules)
         with pytest.raises(NotReleasedError, match=r"(?s)\(censored\).*rows_per_time"):
             reader.read(EFRON)
@@ -194,7 +197,7 @@ def test_agreed_times_of_efrons_ties_have_enough_rows_without_events(rows_with_o
     days, none, cells = np.array([10.0, 20.0, 30.0, 40.0]), np.zeros(1, np.int64), {}
     spans = candidates(len(days))
     for model in (BRESLOW, EFRON):
-        reader = Reader(arguments, Rules(), Ledger())
+        reader = Reader(arguments, Exact(), Ledger())
         reader.begin(model, days, 0)
         flags = flags_of(reader.propose(model), 10, none, spans)
         times = choose_times(none, days, spans, flags)
@@ -225,8 +228,8 @@ def test_sums_over_events_tell_few_rows_without():
     deaths = [(b.loglik - a.loglik) / (2 * step) for a, b in evaluated]
     np.testing.assert_allclose(np.subtract(whole, deaths), X[~event].sum(axis=0), atol=1e-5)
     with pytest.raises(NotReleasedError, match="a grid that ends earlier"):
-        reader_at(arguments, [1.0, 2.0, 3.0], Rules(min_rows=4)).read(BRESLOW)
-    reader_at(arguments, [1.0, 2.0], Rules(min_rows=4)).read(BRESLOW)  # 30 more
+        reader_at(arguments, [1.0, 2.0, 3.0], Exact(min_rows=4)).read(BRESLOW)
+    reader_at(arguments, [1.0, 2.0], Exact(min_rows=4)).read(BRESLOW)  # 30 more
 
 
 def delayed(counts, rng):
@@ -242,24 +245,24 @@ def test_exits_less_entries_are_of_enough_rows():
     counts = {(0, 30): 20, (11, 20): 20}
     counts = {(*when, event): n for when, n in counts.items() for event in (0, 1)}
     arguments, times = delayed(counts | {(11, 30, 1): 2}, np.random.default_rng(5)), [10, 20, 30]
-    reader, coef = reader_at(arguments, times, Rules(min_rows=2)), np.array([0.3, -0.5, 0.2])
+    reader, coef = reader_at(arguments, times, Exact(min_rows=2)), np.array([0.3, -0.5, 0.2])
     risk = sums_at(part_of(arguments, BRESLOW, reader, [10.0]), coef).tables["risk"].sum(axis=0)
     assert -(risk[1] + risk[2]) == pytest.approx(np.exp(arguments["X"].dot(coef)[80:]).sum())
     with pytest.raises(NotReleasedError, match=r"exits less entries .*rows_per_time"):
-        reader_at(arguments, times, Rules(min_rows=3)).read(BRESLOW)
-    reader_at(arguments, [20, 30], Rules(min_rows=3)).read(BRESLOW)
+        reader_at(arguments, times, Exact(min_rows=3)).read(BRESLOW)
+    reader_at(arguments, [20, 30], Exact(min_rows=3)).read(BRESLOW)
 
 
 def test_exits_less_entries_and_deaths_are_of_enough_rows():
     """Who enters at 10 has no event at 20, but for three, and who ends at 10 has one."""
     counts = {(0, 10, 1): 30, (0, 20, 1): 30, (10, 20, 0): 30, (10, 20, 1): 3}
     arguments = delayed(counts, np.random.default_rng(6))
-    reader = reader_at(arguments, [10, 20], Rules(min_rows=3))
+    reader = reader_at(arguments, [10, 20], Exact(min_rows=3))
     tables = sums_at(part_of(arguments, EFRON, reader), np.zeros(3)).tables
     assert (tables["risk"].sum(axis=0) - tables["tied"])[1:].sum() == pytest.approx(-3)
     with pytest.raises(NotReleasedError, match="exits less entries"):
-        reader_at(arguments, [10, 20], Rules(min_rows=4)).read(EFRON)
-    reader_at(arguments, [10, 20], Rules(min_rows=30)).read(BRESLOW)
+        reader_at(arguments, [10, 20], Exact(min_rows=4)).read(EFRON)
+    reader_at(arguments, [10, 20], Exact(min_rows=30)).read(BRESLOW)
 
 
 def test_sums_by_stratum_and_by_group_of_censoring_differ_in_enough_rows():
@@ -300,11 +303,11 @@ def test_folds_are_looked_at_for_differences(rows_with_one_censored):
     others = np.setdiff1d(np.arange(400), np.arange(130, 157))[::3]
 
     def check(model, without):
-        reader = reader_at(arguments, times, Rules())
+        reader = reader_at(arguments, times, Exact())
         weight = np.ones(400)
         weight[[*others, *without]] = 0.0
         pattern = part_of(arguments, model, reader).pattern_of(m.Recipe())
-        Guard(Rules(), pattern.arranged, weight)
+        Guard(Exact(), pattern.arranged, weight)
         assert reader.absent == ()
 
     check(EFRON, [])
@@ -386,7 +389,7 @@ def test_columns_that_differ_in_one_person_tell_when_it_ended(rows_with_one_cens
         event, time = np.unravel_index(np.argmin(abs(guesses - told)), guesses.shape)
         assert guesses[event, time] == pytest.approx(told)
         assert (event, times[time]) == tuple(arguments["y"][["event", "time"]][person])
-        reader = reader_at(arguments, times, Rules())
+        reader = reader_at(arguments, times, Exact())
         [sums] = part_of(arguments, BRESLOW, reader).answer(m.Ask("it", (request,))).of
         assert reader.absent == ("2",)
         assert sums.tables["gradient"][2] == 0.0
@@ -402,7 +405,7 @@ def test_columns_that_differ_in_few_persons_of_a_piece_of_time_are_absent():
 
     def absent(**given):
         rows = read_rows(model_text(CoxLassoCCD(**given)), arguments)
-        return np.flatnonzero(find_absent(rows, Rules())).tolist()
+        return np.flatnonzero(find_absent(rows, Exact())).tolist()
 
     assert absent() == []
     assert absent(time_varying={0: [15.0], 2: [15.0]}) == [2]
@@ -418,6 +421,6 @@ def test_columns_with_rare_ones_among_them_and_persons():
     X[:36, 2] = 1.0 - X[:36, 2]  # nine persons, 36 rows
     y = (np.arange(160) % 2).astype(int)
     rows = read_rows(model_text(LogisticCCD()), {"X": build_design(X), "y": y})
-    assert find_absent(rows, Rules()).tolist() == [True, False, False]
+    assert find_absent(rows, Exact()).tolist() == [True, False, False]
     rows = replace(rows, unit=np.repeat(np.arange(40), 4))
-    assert find_absent(rows, Rules()).tolist() == [True, False, True]
+    assert find_absent(rows, Exact()).tolist() == [True, False, True]

@@ -36,6 +36,8 @@ from .words import WordsError, decode_counts, encode_counts, pack_flags, unpack_
 
 __all__ = ["RefusedError", "SumEngine", "handles_of"]
 
+MOST_OUTSIDE = 16  # points in a row of which nothing is told: a step is 10^-5 of itself by then
+
 
 class RefusedError(RuntimeError):
     """Raised where a site does not release what a fit needs; says which, and why."""
@@ -66,7 +68,8 @@ class SumEngine:
         self.times: Times | None = None
         self.n_absent: np.ndarray | None = None  # sites that lack a column
         self.n_left_out = 0  # strata that some site has left out
-        self.was_outside = False  # whether some site told nothing of a point
+        self.n_outside = 0  # points in a row of which some site told nothing
+        self.was_outside = False
         self.n_rows = 0
         self.tied = 0.0  # half the part of the rows at risk that dies at a typical time
         self.asked = ""  # for, the last time, in words
@@ -279,7 +282,7 @@ class SumEngine:
 
     def _read(self, request, layout, words):
         """An answer from the words of a sum."""
-        tables = layout.read(words)
+        tables, self.n_outside = layout.read(words), 0
         if isinstance(request, Weigh):
             of_rows = {f.name for f in fields(Weights)} & set(tables)
             scalars = {name: float(tables.pop(name)[0]) for name in of_rows}
@@ -307,8 +310,9 @@ class SumEngine:
 
     def _outside(self, request, layout):
         """Nothing, from which a line search turns away, or the end of a fit."""
-        self.was_outside = True
-        if not isinstance(request, Evaluate) or np.isfinite(request.center):
+        self.was_outside, self.n_outside = True, self.n_outside + 1
+        is_short = self.n_outside < MOST_OUTSIDE
+        if not (is_short and isinstance(request, Evaluate)) or np.isfinite(request.center):
             raise RefusedError(self.explain())
         nothing = {
             name: np.full(numbers.shape, np.nan)
@@ -322,7 +326,8 @@ class SumEngine:
         return (
             "some site refused points of this fit: one row would be more than its `largest_share` "
             "of a sum, or predictors would differ by more than its `longest_range`; ask for "
-            "coarser times (`rows_per_time`), a larger penalty, or other rules."
+            "coarser times (`rows_per_time`), a larger penalty, or other rules. The log of that "
+            "site says why (`withheld`)."
         )
 
 

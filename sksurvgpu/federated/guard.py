@@ -23,6 +23,7 @@ __all__ = ["Guard"]
 
 SHARES = (0.9, 0.75, 0.5, 0.25, 0.0)  # of entries beside the diagonal
 LEAST = 0.09  # eigenvalue, where the diagonal is 1
+COUNTED = {"deaths", "censored rows", "uncensored rows"}
 SMALLEST = 1e-280  # sum of curvatures; below, it shows which rows' underflow
 REMEDY = {
     "share": "ask for coarser times (`rows_per_time` of the coordinator), or for a larger penalty",
@@ -108,6 +109,9 @@ class Guard:
         uses_ties = getattr(rows.likelihood, "uses_ties", False)
         self._tables = _tables_of(plan, counted, self._unit, uses_ties)
         self._place = np.argsort(plan.order)
+        # Of the others counts are told and no risks, but for deaths that share a time.
+        without_risks = COUNTED - ({"deaths"} if uses_ties else set())
+        self._at_points = [table for table in self._tables if table.name not in without_risks]
         self._check_counts(self._tables)
         if not counted.all():  # what other weights may have, by subtraction
             given = np.ones(plan.n_rows) if rows.weight is None else self._spread(rows.weight)
@@ -164,7 +168,7 @@ class Guard:
             )
         if hasattr(self._plan, "exit_idx") and len(live):
             w = self._weight * np.exp(eta - eta[live].max())
-            self._check_shares(self._tables, w)
+            self._check_shares(self._at_points, w)
 
     def check_settled(self, pattern, request, intercept):
         """Refuse sums over rows without time, of which one row has much."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,12 @@ class Ledger:
         self._path = None if path is None else Path(path)
         self._settled: dict[str, str] = {}
         self._counted: dict[str, dict[str, float]] = {}
+        self._secret = ""
         if self._path is not None and self._path.exists():
             try:
                 said = json.loads(self._path.read_text(encoding="utf-8"))
                 self._settled, self._counted = dict(said["settled"]), dict(said["counted"])
+                self._secret = bytes.fromhex(said.get("secret", "")).hex()
             except (ValueError, TypeError, KeyError):
                 raise ValueError(
                     f"`ledger` {str(self._path)!r} is none of a site, or damaged; take a copy of "
@@ -44,6 +47,13 @@ class Ledger:
             self._settled[name] = code
             self._write()
         return self._settled[name] == code
+
+    def secret(self, drawn: bytes) -> bytes:
+        """Secret of the site, which is what was drawn first."""
+        if not self._secret:
+            self._secret = drawn.hex()
+            self._write()
+        return bytes.fromhex(self._secret)
 
     def count(self, name: str, key, times: float, most: float) -> bool:
         """Count what is told of a key; False, and nothing counted, beyond a limit for all keys."""
@@ -67,9 +77,11 @@ class Ledger:
     def _write(self):
         if self._path is None:
             return
-        said = json.dumps({"settled": self._settled, "counted": self._counted})
+        said = {"settled": self._settled, "counted": self._counted, "secret": self._secret}
         unfinished = self._path.with_name(self._path.name + ".unfinished")
-        unfinished.write_text(said, encoding="utf-8")
+        for_owner = partial(os.open, mode=0o600)
+        with open(unfinished, "w", encoding="utf-8", opener=for_owner) as file:
+            json.dump(said, file)
         os.replace(unfinished, self._path)
 
 

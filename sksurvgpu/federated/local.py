@@ -81,7 +81,7 @@ class Local:
         value = getattr(outcome, "value", np.zeros(0)) if "classes" not in rows.told else []
         found["power"] = np.array([_order_of(np.asarray(value, float))], np.int64)
         found["has_entries"] = np.array([getattr(outcome, "start", None) is not None])
-        found["blur"] = np.array([self.rules.blur])
+        found["blur"] = np.array([self.rules.blur], np.float64)
         for name in ("has_strata", "has_subjects"):
             found[name] = np.asarray(rows.told.get(name, [False]), bool)
         found["has_groups"] = np.array(["groups" in rows.told])

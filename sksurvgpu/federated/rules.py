@@ -64,10 +64,11 @@ class Rules:
         Combinations of values of all columns up to which each needs ``min_rows`` rows, or none, at
         each time, unless most rows have one of their own: so few can be listed, and exact sums tell
         how many rows have each. 0 lets any be.
-    blur : float, default=0.0
+    blur : float, default=0.1
         Standard deviation of a secret weight of about 1 that each row has for good. Sums are those
         of no whole numbers then, from which nothing can be counted; estimates move by about
-        ``blur`` of their standard errors. `max_listed` does not matter from 0.05 on.
+        ``blur`` of their standard errors. `max_listed` does not matter from 0.05 on. With 0 the fit
+        is that of the rows as they are.
     max_work : float, default=1e10
         Numbers on which one message may have the site work, of the order of ten seconds: entries
         of X times requests of the message, or times pieces of time of its model. Fits ask for two
@@ -92,7 +93,7 @@ class Rules:
     max_programmes: int = 10
     max_matrices: int = 0
     max_listed: int = 500
-    blur: float = 0.0
+    blur: float = 0.1
     max_work: float = 1e10
     recipes: tuple[str, ...] = ("given", "train", "test", "exponential")
     max_epsilon: float | None = None

@@ -92,6 +92,11 @@ class SiteSession:
         """Who knows what of the rows does not count."""
         return self.local if self.programme.noise else self.local.reader
 
+    @property
+    def withheld(self) -> str:
+        """Why this site told nothing of the last such point, which nobody else is told."""
+        return "" if self.programme.noise else self.local.withheld
+
     # -- opening ----------------------------------------------------------------------------------
     def join(self) -> Joined:
         """Say what is public, with the key of this site."""

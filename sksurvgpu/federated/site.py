@@ -36,6 +36,7 @@ from .wire import Add, Begin, Lost, Refused, Seal, Start, encode, read
 __all__ = ["Site"]
 
 MESSAGES = (Begin, Seal, Start, Add)
+LEAST_SECRET = 16  # bytes
 journal = logging.getLogger(__name__)
 
 
@@ -64,8 +65,9 @@ class Site:
     log : path-like, optional
         File to which a line of JSON is added for every message.
     secret : bytes, optional
-        Of what random folds and weights depend on here; drawn by default. A site that is started
-        again in the middle of a fit needs the same one, and the same key.
+        Of what random folds and weights depend on here, 16 bytes or more; by default drawn, and
+        kept in `ledger`. A site that is started again in the middle of a fit needs the same one,
+        and the same key.
     **arguments
         More arguments of the estimator's ``fit``, such as ``sample_weight`` or ``strata``.
 
@@ -109,12 +111,13 @@ class Site:
         self.rules = Rules() if rules is None else rules
         if not isinstance(self.rules, Rules):
             raise TypeError(f"`rules` is of type {type(rules).__name__}, must be Rules(...).")
-        if not (secret is None or (isinstance(secret, bytes) and secret)):
-            raise TypeError("`secret` must be bytes, such as 16 of `os.urandom`, and not empty.")
+        if not (secret is None or (isinstance(secret, bytes) and len(secret) >= LEAST_SECRET)):
+            raise TypeError("`secret` must be 16 bytes or more, such as `os.urandom(16)`.")
         self._log, self._lock, self.name = log, Lock(), "" if name is None else str(name)
-        self._secret = os.urandom(16) if secret is None else secret
         self._key, self.peers = key, peers
         self.ledger = Ledger(ledger)
+        drawn = os.urandom(LEAST_SECRET)
+        self._secret = self.ledger.secret(drawn) if secret is None else secret
         if self.rules.blur and not self.ledger.settle("secret", sha256(self._secret).hexdigest()):
             raise ValueError(
                 "`secret` is another one than before, and the rows would be blurred another time, "
@@ -373,5 +376,6 @@ class Site:
             line["rules"], line["version"] = str(self.rules), __version__
         elif session is not None and operation in ("Start", "Add"):
             line["told"] = session.asked
+            line["withheld"] = session.withheld
         with open(self._log, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")

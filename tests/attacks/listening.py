@@ -15,7 +15,7 @@ __all__ = ["NO_RULES", "Told", "listen", "split"]
 
 NO_RULES = Rules(
     min_rows=1, min_sites=1, max_exchanges=10**6, largest_share=1.0, longest_range=700.0,
-    max_models=99, max_programmes=99, max_matrices=10**6, max_listed=0,
+    max_models=99, max_programmes=99, max_matrices=10**6, max_listed=0, blur=0.0,
 )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def split(X, y, rules, n_sites=3, **arguments):
         name: Site(
             *(X[some], y[some]),
             rules=rules,
-            secret=name.encode(),
+            secret=16 * name.encode(),
             **{k: v[some] for k, v in arguments.items()},
         )
         for name, some in zip("ABCDEFGH", rows, strict=False)

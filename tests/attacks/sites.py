@@ -35,7 +35,7 @@ from sksurvgpu.federated.keys import Identity
 N_ROWS, CUT, GRID = 180, 80, np.arange(1.0, 9.0)
 RULES = Rules(
     min_rows=1, min_sites=2, max_exchanges=10**6, largest_share=1.0, longest_range=700.0,
-    max_models=99, max_matrices=10**6,
+    max_models=99, max_matrices=10**6, blur=0.0,
 )  # fmt: skip
 # Words of the site that a refusal must not have: those of errors from inside.
 INSIDE = "an error came up at the site"
@@ -80,7 +80,7 @@ CASES = {
 def _site(case, name):
     X, y = _rows(CASES[case][1])
     rows = slice(0, CUT) if name == "A" else slice(CUT, None)
-    options = {"rules": RULES, "secret": b"attack", "key": Identity(name.encode() * 32)}
+    options = {"rules": RULES, "secret": 16 * b"a", "key": Identity(name.encode() * 32)}
     return Site(X[rows], y[rows], name=name, **options)
 
 

@@ -41,7 +41,7 @@ members = {f"group {k + 1}": np.flatnonzero(group == k) for k in range(4)}
 # all sites can serve, which is agreed on without looking at single rows.
 
 estimator = CoxLassoCCD(alpha=0)
-rules = Rules(min_rows=10, blur=0.05)
+rules = Rules(min_rows=10)
 sites = {
     name: Site(X.iloc[rows], y[rows], rules=rules)
     for name, rows in members.items()
