@@ -22,8 +22,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # From the bottom up. A module imports from layers below its own and from its own layer.
 LAYERS = [
-    {"exceptions", "_calls", "_compile", "_docs", "_journal", "_lazy", "_progress", "_tables"}
-    | {"_threads", "_versioned", "_waiting", "_warnings"},
+    {"exceptions", "_calls", "_compile", "_docs", "_journal", "_lazy", "_memory", "_progress"}
+    | {"_tables", "_threads", "_versioned", "_waiting", "_warnings"},
     {"data"},
     {"penalties"},
     {"backends"},

@@ -30,7 +30,7 @@ class Header(NamedTuple):
 def read_columns(X, may_be_empty=False) -> tuple[Design, Header]:
     """Check X, which is in memory; its columns, and their header."""
     X = to_host(X)
-    design = build_design(X, may_be_empty=may_be_empty)
+    design = build_design(X, may_be_empty=may_be_empty, may_be_computed=True)
     return design, read_header(_header(X))
 
 
@@ -45,7 +45,7 @@ def check_columns(estimator, X) -> Design:
     """Check the columns of X against those of the fit."""
     check_is_fitted(estimator)
     X = to_host(require_in_memory(X))
-    design = build_design(X)
+    design = build_design(X, may_be_computed=True)
     validate_data(estimator, _header(X), y="no_validation", reset=False, skip_check_array=True)
     return design
 

@@ -16,7 +16,7 @@ from tempfile import mkdtemp
 from typing import Any
 from weakref import finalize
 
-from ..backends.cpu.memory import available
+from .._memory import available
 from ..backends.sums.messages import Message
 from ..backends.sums.part import ROOM, Part
 

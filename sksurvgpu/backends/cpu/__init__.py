@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._memory import available
 from ..contract import serve as serve_fit
-from .memory import available
 from .session import Session
 from .threads import Threads, one_blas_thread, share_out
 

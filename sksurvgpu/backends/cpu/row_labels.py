@@ -55,3 +55,10 @@ class Labels(NamedTuple):
             return cls(n_labels, None, label)
         ptr = np.concatenate([[0], edges, [len(label)]])
         return cls(n_labels, Runs.of(tiles, ptr, label[ptr[:-1]].astype(np.int64)), None)
+
+    def by_row(self, tiles):
+        """Label of every row."""
+        if self.runs is None:
+            return self.of_row
+        first = np.repeat(tiles.starts[:-1], np.diff(self.runs.ptr))
+        return np.repeat(self.runs.label, np.diff(first + self.runs.end, prepend=0))

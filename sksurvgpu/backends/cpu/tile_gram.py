@@ -18,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
-from ...data.design.tiles import DENSE, SPARSE, tile_at
+from ...data.design.kernels import COMPUTED, DENSE, ONE, SPARSE
+from ...data.design.tiles import tile_at
 from .bins import CONSTANT
 from .columns import entry_value, lower_bound
 from .optional import write
 from .tile_loads import loads_of_strata
-from .tile_products import ONE
 
 _CHUNK = 4096
 _GAP = 256  # rows without weight that are worth looking up where columns go on, as in samples
@@ -111,14 +111,14 @@ class ColumnSplit(NamedTuple):
     """Positions of columns by how they are multiplied."""
 
     paired: np.ndarray  # sparse: entry by entry with each other
-    dense: np.ndarray  # by BLAS with each other
+    dense: np.ndarray  # by BLAS with each other, computed ones, too
     single: np.ndarray  # that change over time: one by one with all
 
     @classmethod
     def of(cls, products, columns):
         """Split columns."""
         everywhere = products.whole[columns]
-        is_dense = products.kind[products.source[columns]] == DENSE
+        is_dense = products.kind[products.source[columns]] >= DENSE
         return cls(
             *map(np.flatnonzero, (~is_dense & everywhere, is_dense & everywhere, ~everywhere))
         )
@@ -184,7 +184,7 @@ def rows_of_gram(products, columns, known, h_copies):
     if len(split.paired):
         _add_paired(products.tiles, source, split.paired, h, known, products.threads, rows)
         _mirror(rows[:, known:])
-    _add_dense(products.tiles, source, split.dense, h, known, rows)
+    _add_dense(products, source, split.dense, h, known, rows)
     if len(split.single) or (len(split.dense) and len(split.paired)):
         _add_single(products, columns, split, h_copies, known, rows)
     return rows
@@ -215,7 +215,7 @@ def _mirror(square):
             square[b, a] = square[a, b]
 
 
-def _add_dense(tiles, source, dense, h, known, rows):
+def _add_dense(products, source, dense, h, known, rows):
     """Products of dense columns, some rows of X at a time."""
     new = dense[dense >= known]
     if not len(new):
@@ -223,8 +223,8 @@ def _add_dense(tiles, source, dense, h, known, rows):
     chunk = max(64, _DENSE_BYTES // (8 * len(dense)))
     is_all = len(dense) == rows.shape[1]
     total = rows if is_all else np.zeros((len(new), len(dense)))
-    for tile in tiles.each():
-        values = _rows_of_values(tile, source[dense])
+    for tile in products.tiles.each():
+        values = _rows_of_values(tile, source[dense], products.computed)
         root = np.sqrt(np.maximum(h[tile.first : tile.end], 0.0))  # may be negative by rounding
         some = np.flatnonzero(root)
         is_sample = len(some) < _SPARSE * tile.n_rows
@@ -237,13 +237,25 @@ def _add_dense(tiles, source, dense, h, known, rows):
         rows[np.ix_(new - known, dense)] = total
 
 
-def _rows_of_values(tile, columns):
+def _rows_of_values(tile, columns, computed):
     """Function of the values of dense columns on some rows of a tile, a copy."""
+    if (tile.kind[columns] == COMPUTED).any():
+        return lambda rows: _with_computed(tile, columns, computed, rows)
     begin = tile.value_ptr[columns]
     if not np.any(begin % tile.n_rows) and len(tile.values) % tile.n_rows == 0:
         table, which = tile.values.reshape(-1, tile.n_rows), begin // tile.n_rows
         return lambda rows: table[which[:, None], rows] if np.ndim(rows) else table[which, rows]
     return lambda rows: np.stack([tile.values[v : v + tile.n_rows][rows] for v in begin])
+
+
+def _with_computed(tile, columns, computed, rows):
+    """Values of dense columns and of computed ones on some rows of a tile."""
+    rows, is_computed = np.arange(tile.n_rows)[rows], tile.kind[columns] == COMPUTED
+    out = np.empty((len(columns), len(rows)))
+    out[is_computed] = computed.values(columns[is_computed], tile.first + rows)
+    for a in np.flatnonzero(~is_computed):
+        out[a] = tile.values[tile.value_ptr[columns[a]] + rows]
+    return out
 
 
 def _add_single(products, columns, split, h, known, rows):
@@ -269,6 +281,12 @@ def subtract_loads(rows, loads, inverse, known):
 
 def _subtract_strata(rows, products, columns, h, centring, known):
     """Take the second term from rows of the matrix where each stratum is a bin."""
+    if (products.kind[products.source[columns]] == COMPUTED).any():
+        bins = centring.bins
+        labels = products.labels(bins.exit_bin, len(bins.base))
+        loads = products.labelled(columns, h, labels)
+        subtract_loads(rows, loads, bins.inverse, known)
+        return
     loads, inverse = loads_of_strata(products, columns, h, centring)
     every, term = np.arange(len(columns)), np.zeros_like(rows)
     _add_paired(loads, every, every, inverse, known, products.threads, term)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
-from ...data.design.tiles import DENSE, INDICATOR, SPARSE, Tiles, tile_at
+from ...data.design.kernels import COMPUTED, DENSE, INDICATOR, SPARSE, SQUARE
+from ...data.design.tiles import Tiles, tile_at
 from .bins import CONSTANT
-from .tile_products import SQUARE
 
 LOAD_BYTES = 2**24  # of sums by bin, of columns that are loaded at once
 
@@ -186,7 +186,7 @@ def add_strata(X, columns, h, strata, sums, lists):
 
 def load_strata(products, columns, h, centring):
     """Curvature of columns where each stratum is a bin, and without bins."""
-    if products.n_pieces > 1:
+    if products.n_pieces > 1 or (products.kind[products.source[columns]] == COMPUTED).any():
         return _load_scattered(products, columns, h, centring.bins)
     sums, source = LoadSums.of(len(columns)), products.source[columns]
     strata = centring.strata(products.tiles.starts)

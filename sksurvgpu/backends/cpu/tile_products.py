@@ -18,11 +18,11 @@ from itertools import pairwise
 import numpy as np
 
 from ..._compile import device, kernel
-from ...data.design.tiles import DENSE, INDICATOR, tile_at
+from ...data.design.kernels import COMPUTED, DENSE, INDICATOR, SIZE, SQUARE, VALUE
+from ...data.design.tiles import tile_at
 from .columns import lower_bound
 from .row_labels import SHORT_RUN, Labels, Runs
 
-VALUE, SIZE, SQUARE, ONE = range(4)  # what of an entry x counts: x, |x|, x^2, 1
 FEWEST = 16  # dense columns that are worth a call of BLAS
 # Columns of a call, and values, whatever the number of threads: sums are the same for any.
 BLOCK, VALUES = 32, 2**17
@@ -173,14 +173,18 @@ def add_products(X, low, high, columns, coef, form, eta):
 
 
 class Products:
-    """X in tiles, times coefficients and numbers of rows, for the columns of a model."""
+    """X in tiles, times coefficients and numbers of rows, for the columns of a model.
 
-    def __init__(self, tiles, pieces, threads):
+    What tiles do not have, `computed` has (`data.design.computed`).
+    """
+
+    def __init__(self, tiles, computed, pieces, threads):
         self.tiles, self.threads = tiles, threads
+        self.computed, self.is_plain = computed, not (tiles.kind == COMPUTED).any()
         self.source, piece_ptr, self.first, self.shift = pieces
         self.n_base, self.kind, self.n_pieces = tiles.n_rows, tiles.kind, len(self.first)
         stored = np.diff(tiles.indptr, axis=1).sum(axis=0)
-        self.entries = np.where(self.kind == DENSE, self.n_base, stored)  # of columns of X
+        self.entries = np.where(self.kind >= DENSE, self.n_base, stored)  # of columns of X
         low, high = piece_ptr.T
         self.whole = high - low == self.n_pieces
         code, self._which = np.unique(low * (self.n_pieces + 1) + high, return_inverse=True)
@@ -227,6 +231,9 @@ class Products:
 
     def add(self, columns, coef, form, base):
         """Add columns of X times coefficients to numbers of its rows."""
+        if not self.is_plain and (is_computed := self.kind[columns] == COMPUTED).any():
+            self.computed.add(columns[is_computed], coef[is_computed], form, base)
+            columns, coef = columns[~is_computed], coef[~is_computed]
 
         def part(low, high):
             add_products(self.tiles, low, high, columns, coef, form, base)
@@ -314,6 +321,8 @@ class Products:
 
     def sums(self, columns, numbers, form, labels=None):
         """Sums of x times numbers of rows, columns being those of X: (columns, labels)."""
+        if not self.is_plain and (is_computed := self.kind[columns] == COMPUTED).any():
+            return self._with_computed(columns, is_computed, numbers, form, labels)
         labels = self._plain if labels is None else labels
         out = np.zeros((len(columns), labels.n_labels))
         if form != VALUE or labels.runs is None or not self._has_tables(columns):
@@ -330,6 +339,16 @@ class Products:
             else:
                 self._by_loops(columns[some], numbers, form, labels, found)
             out[some] = found
+        return out
+
+    def _with_computed(self, columns, is_computed, numbers, form, labels):
+        n_labels = 1 if labels is None else labels.n_labels
+        of_row = None if labels is None else labels.by_row(self.tiles)
+        out = np.empty((len(columns), n_labels))
+        out[is_computed] = self.computed.sums(
+            columns[is_computed], numbers, form, of_row, n_labels, self.over_columns
+        )
+        out[~is_computed] = self.sums(columns[~is_computed], numbers, form, labels)
         return out
 
     def _by_loops(self, columns, numbers, form, labels, out):

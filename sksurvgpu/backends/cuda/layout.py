@@ -25,6 +25,11 @@ class Layout:
 
     def __init__(self, device, problem, threads=THREADS, rows_per_range=None):
         plan, given = problem.plan, problem.given
+        if given.blocks:
+            raise ValueError(
+                "columns of `X` are computed, which devices do not do: pass X.stored(), or take "
+                "device='cpu'."
+            )
         self.device, self.threads = device, threads
         # ... of blocks that have much of a multiprocessor's shared memory to themselves
         self.many_threads = min(2 * threads, team.WARPS * team.WARP)

@@ -1,7 +1,7 @@
-"""Design: the columns of X in the three forms that kernels read.
+"""Design: the columns of X in the three forms that kernels read, and columns that are computed.
 
 A column is an indicator (the rows of its ones; no values), valued sparse (rows and
-values) or dense (one float64 for every row). Tables mix all three. Row indices are
+values), dense (one float64 for every row), or computed (`computed`). Row indices are
 int32 (n < 2^31), or uint16 where they come from files of at most 65,536 rows, offsets
 int64, so the number of nonzeros is not limited by either. Nothing is centred, scaled or
 silently densified.
@@ -13,10 +13,13 @@ import numpy as np
 
 from ..._threads import over_columns
 from ..._versioned import Versioned
+from .computed import ComputedColumns
 from .kernels import (
+    COMPUTED,
     DENSE,
     INDICATOR,
     SPARSE,
+    VALUE,
     DesignArrays,
     add_products,
     chain_rows,
@@ -27,9 +30,9 @@ from .kernels import (
 )
 from .tables import check_shape, packed_offsets, read_table, value_sizes
 
-__all__ = ["DENSE", "INDICATOR", "SPARSE", "Design", "build_design"]
+__all__ = ["COMPUTED", "DENSE", "INDICATOR", "SPARSE", "Design", "build_design"]
 
-KIND_NAMES = ("indicator", "sparse", "dense")  # by number
+KIND_NAMES = ("indicator", "sparse", "dense", "computed")  # by number
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,19 +48,22 @@ class Design(Versioned):
     ----------
     n_rows : int
     kind : ndarray of shape (n_columns,), uint8
-        INDICATOR, SPARSE or DENSE.
+        INDICATOR, SPARSE, DENSE or COMPUTED.
     indptr : ndarray of shape (n_columns + 1,), int64
-        Offsets into `indices`; an empty range for a dense column.
+        Offsets into `indices`; an empty range for a dense or computed column.
     indices : ndarray of shape (n_nonzeros,), int32, or uint16 in files
         Row indices, strictly ascending inside a column (kernels rely on it).
     values : ndarray, float64
         Values of valued sparse and of dense columns. May be shared with other designs.
     value_ptr : ndarray of shape (n_columns,), int64
-        Where a column's values start in `values`; 0 for an indicator, which has none.
+        Where a column's values start in `values`; 0 for an indicator, which has none. Of a computed
+        column its number among the columns of all blocks.
     names : ndarray of shape (n_columns,), object, or None
         Column names when all of them are strings.
     keeps_order : bool, default=False
         Whether plans leave the rows where they are, so that many outcomes have the same columns.
+    blocks : tuple
+        Of computed columns.
 
     Examples
     --------
@@ -83,6 +89,7 @@ class Design(Versioned):
     value_ptr: np.ndarray
     names: np.ndarray | None = None
     keeps_order: bool = False
+    blocks: tuple = ()
 
     # Without it Python would iterate over rows by index, of which each were a design.
     __iter__ = None
@@ -135,35 +142,62 @@ class Design(Versioned):
         chain_rows(rows, first, following)
         counts = np.empty(self.n_columns, dtype=np.int64)
         copies = np.bincount(rows, minlength=self.n_rows).astype(np.int32)
-        count_taken(copies, self.arrays(), counts)
+        count_taken(copies, self._arrays(), counts)
         indptr = np.concatenate([[0], np.cumsum(counts)])
         sizes = value_sizes(self.kind, indptr, rows.size)
         indices = np.empty(indptr[-1], dtype=np.int32)
         taken = DesignArrays(
             self.kind, indptr, indices, np.empty(sizes.sum()), packed_offsets(sizes)
         )
-        take_columns(rows, first, following, self.arrays(), taken)
-        return Design(rows.size, *taken, self.names)
+        take_columns(rows, first, following, self._arrays(), taken)
+        return self._with(rows.size, taken, [block.take(rows) for block in self.blocks])
+
+    def _with(self, n_rows, arrays, blocks):
+        """The same columns of other rows."""
+        if self.blocks:
+            numbers = np.where(self.kind == COMPUTED, self.value_ptr, arrays.value_ptr)
+            arrays = arrays._replace(value_ptr=numbers)
+        return Design(n_rows, *arrays, self.names, blocks=tuple(blocks))
 
     @property
     def n_entries(self) -> int:
-        """Stored entries, all rows of dense columns among them."""
-        return len(self.indices) + self.n_rows * int(np.count_nonzero(self.kind == DENSE))
+        """Stored entries, all rows of dense and computed columns among them."""
+        return len(self.indices) + self.n_rows * int(np.count_nonzero(self.kind >= DENSE))
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays())
+        return sum(part.nbytes for part in (*self._arrays(), *self.blocks))
+
+    def stored(self) -> "Design":
+        """Store columns that are computed.
+
+        Returns
+        -------
+        design : Design
+            The same columns, each an indicator, sparse or dense; this one where none is computed.
+        """
+        from .beside import store
+
+        return store(self) if self.blocks else self
 
     def arrays(self) -> DesignArrays:
+        """Arrays for kernels that read all columns, none of which may be computed then."""
+        if self.blocks:
+            raise TypeError("a column is computed, and this reads stored ones; pass X.stored().")
+        return self._arrays()
+
+    def _arrays(self):
         return DesignArrays(self.kind, self.indptr, self.indices, self.values, self.value_ptr)
 
     @property
     def n_stored(self) -> np.ndarray:
-        """Stored entries of every column, all rows of dense ones among them."""
+        """Stored entries of every column, all rows of dense ones among them; computed have none."""
         return np.where(self.kind == DENSE, self.n_rows, np.diff(self.indptr))
 
     def stored_values(self, j: int) -> np.ndarray:
-        """Values of the stored entries of column j."""
+        """Values of the stored entries of column j, of all rows where it is computed."""
+        if self.kind[j] == COMPUTED:
+            return ComputedColumns(self).column(j)
         size = self.n_rows if self.kind[j] == DENSE else self.indptr[j + 1] - self.indptr[j]
         if self.kind[j] == INDICATOR:
             return np.ones(size)
@@ -188,14 +222,14 @@ class Design(Versioned):
         indices = np.empty(self.indptr[-1], dtype=self.indices.dtype)
         values = np.empty(sizes.sum())
         moved = DesignArrays(self.kind, self.indptr, indices, values, value_ptr)
-        order, columns = np.asarray(order, np.int32), self.arrays()
+        order, columns = np.asarray(order, np.int32), self._arrays()
         cost = np.diff(self.indptr) + sizes + 64
 
         def reorder(first, last):
             reorder_columns(first, last, order, inverse, columns, moved)
 
         over_columns(reorder, cost, n_threads)
-        return Design(self.n_rows, *moved, self.names)
+        return self._with(self.n_rows, moved, [block.take(order) for block in self.blocks])
 
     def span(self, j: int) -> float:
         """Largest minus smallest value of column j, zeros that are not stored included."""
@@ -233,7 +267,9 @@ class Design(Versioned):
                 indices[indptr[j] : indptr[j + 1]] = column
         names = None if self.names is None else self.names[columns]
         kind, value_ptr = self.kind[columns], self.value_ptr[columns]
-        return Design(self.n_rows, kind, indptr, indices, self.values, value_ptr, names)
+        blocks = self.blocks if (kind == COMPUTED).any() else ()
+        arrays = kind, indptr, indices, self.values, value_ptr
+        return Design(self.n_rows, *arrays, names, blocks=blocks)
 
     def with_names(self, names) -> "Design":
         """Design with these columns under other names."""
@@ -253,20 +289,16 @@ class Design(Versioned):
         design : Design
             A copy, with the columns of both.
         """
-        other = build_design(table, name="table")
+        from .beside import join_names, side_by_side
+
+        other = build_design(table, name="table", may_be_computed=True)
         if other.n_rows != self.n_rows:
             raise ValueError(
                 f"`table` has {other.n_rows:,} rows, the design has {self.n_rows:,}; pass one row "
                 "for each, in the same order."
             )
-        names = _join_names(self.names, other.names)
-        indptr = np.concatenate([self.indptr, self.indptr[-1] + other.indptr[1:]])
-        indices = np.concatenate([part.indices[: part.indptr[-1]] for part in (self, other)])
-        values = np.concatenate([self.values, other.values])
-        value_ptr = np.concatenate([self.value_ptr, self.values.size + other.value_ptr])
-        kind = np.concatenate([self.kind, other.kind])
-        value_ptr[kind == INDICATOR] = 0
-        return Design(self.n_rows, kind, indptr, indices, values, value_ptr, names)
+        names = join_names(self.names, other.names)
+        return side_by_side([self, other]).with_names(names)
 
     def to_scipy(self):
         """Copy the columns into a sparse array.
@@ -278,6 +310,8 @@ class Design(Versioned):
         """
         from scipy.sparse import csc_array
 
+        if self.blocks:
+            return self.stored().to_scipy()
         indptr = np.concatenate([[0], np.cumsum(self.n_stored)])
         # scipy wants one index type, int32 where it fits.
         index_type = np.int32 if indptr[-1] < 2**31 else np.int64
@@ -342,12 +376,18 @@ class Design(Versioned):
             raise ValueError(
                 f"`coef` has shape {coef.shape}, the design has {self.n_columns:,} columns."
             )
-        out = np.zeros(self.n_rows)
-        add_products(np.flatnonzero(coef), coef, self.arrays(), out)
+        out, active = np.zeros(self.n_rows), np.flatnonzero(coef)
+        is_computed = self.kind[active] == COMPUTED
+        add_products(active[~is_computed], coef, self._arrays(), out)
+        if is_computed.any():
+            computed = active[is_computed]
+            ComputedColumns(self).add(computed, coef[computed], VALUE, out)
         return out
 
 
-def build_design(X, *, name: str = "X", may_be_empty: bool = False) -> Design:
+def build_design(
+    X, *, name: str = "X", may_be_empty: bool = False, may_be_computed: bool = False
+) -> Design:
     """Check a feature table and return its columns in kernel form.
 
     Parameters
@@ -360,6 +400,8 @@ def build_design(X, *, name: str = "X", may_be_empty: bool = False) -> Design:
         Name of the argument in messages.
     may_be_empty : bool, default=False
         Whether there may be no rows, as in a part of those of a fit.
+    may_be_computed : bool, default=False
+        Whether columns may be computed ones; they are stored otherwise.
 
     Notes
     -----
@@ -372,24 +414,5 @@ def build_design(X, *, name: str = "X", may_be_empty: bool = False) -> Design:
     """
     if isinstance(X, Design):
         check_shape(X.shape, name, may_be_empty)
-        return X
+        return X if may_be_computed else X.stored()
     return Design(*read_table(X, name, may_be_empty))
-
-
-def _join_names(names, others):
-    """Names of the columns of two tables next to each other; None where neither has any."""
-    if names is None and others is None:
-        return None
-    if names is None or others is None:
-        which = "table" if others is None else "design"
-        raise ValueError(
-            f"the columns of the {which} have no names, those of the other have; pass a DataFrame "
-            "whose column names are strings."
-        )
-    twice = sorted(set(names) & set(others))
-    if twice:
-        raise ValueError(
-            f"`table` has a column {twice[0]!r}, which the design has already"
-            f"{f' ({len(twice):,} such names)' if len(twice) > 1 else ''}; rename it."
-        )
-    return np.concatenate([names, others])

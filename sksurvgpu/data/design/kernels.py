@@ -16,8 +16,10 @@ from numba.extending import intrinsic
 
 from ..._compile import device, kernel
 
-# Column kinds: ones only and no stored values; valued, by row; one value for every row.
-INDICATOR, SPARSE, DENSE = 0, 1, 2
+# Column kinds: ones only and no stored values; valued, by row; one value for every row; those that
+# a block computes (`computed`), of which nothing is stored here.
+INDICATOR, SPARSE, DENSE, COMPUTED = 0, 1, 2, 3
+VALUE, SIZE, SQUARE, ONE = range(4)  # what of an entry x counts: x, |x|, x^2, 1
 
 # Up to this many entries insertion is faster than visiting the n/4096 summary words.
 INSERTION_LIMIT = 32

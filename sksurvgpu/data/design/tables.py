@@ -41,7 +41,7 @@ def read_table(X, name, may_be_empty=False):
 
 
 def value_sizes(kind, indptr, n_rows):
-    return np.choose(kind, [0, np.diff(indptr), n_rows]).astype(np.int64)
+    return np.choose(kind, [0, np.diff(indptr), n_rows, 0]).astype(np.int64)
 
 
 def packed_offsets(sizes):

@@ -20,6 +20,7 @@ import numpy as np
 from ..._compile import device, kernel
 from ..._threads import over_columns
 from .columns import Design
+from .computed import ComputedColumns
 from .kernels import (
     DENSE,
     INDICATOR,
@@ -149,6 +150,11 @@ class OrderedDesign:
                 self._tiles = self._make_tiles()
             return self._tiles
 
+    @property
+    def computed(self):
+        """Columns that tiles do not have."""
+        return ComputedColumns(self.given, self.order)
+
     def cut(self, starts=None):
         """Tiles that begin where asked for; these are not kept."""
         n_threads = self._n_threads
@@ -169,7 +175,7 @@ class OrderedDesign:
         """The design of the rows in their order."""
         with self._lock:
             if self._whole is None:
-                whole = self.given.reordered(self.order, n_threads=self._n_threads)
+                whole = self.given.stored().reordered(self.order, n_threads=self._n_threads)
                 if self.center is not None:
                     whole = moved(whole, -self.center, in_place=whole is not self.given)
                 self._whole = whole
@@ -184,6 +190,7 @@ _lock = Lock()
 def tiles_of(design: Design, order, center=None, *, starts=None, n_threads: int = 1) -> Tiles:
     """Cut the rows of a design into tiles: their row i is row ``order[i]`` of the design.
 
+    Of computed columns tiles have nothing.
     A design whose row numbers are 16-bit, and whose rows stay where they are, is one tile and is
     not copied. From the values of each column its `center` is taken; columns with other than 0 have
     one a row. Tile t has rows ``starts[t]`` to before ``starts[t + 1]``, at most 65,536; by default

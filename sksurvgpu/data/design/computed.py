@@ -1,0 +1,162 @@
+"""Columns that are computed: blocks of them know how to sum over rows, and store no column.
+
+A fit asks a block for sums of its columns times numbers of rows, for columns times coefficients,
+and for values of some rows.  Rows stay where the block has them: numbers come in the order of a
+plan, and are brought into that of the block once for all of its columns.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from .kernels import COMPUTED
+
+__all__ = ["Block", "ComputedColumns"]
+
+
+class Block(ABC):
+    """Some columns of a design, side by side.
+
+    Columns are named by their numbers in the block, ascending and without repetition.  `form` says
+    what of an entry x counts: x, its size, its square, or one where it is not zero.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+    nbytes : int
+        Of what it keeps in memory.
+    """
+
+    n_rows: int
+    n_columns: int
+    nbytes: int
+
+    @abstractmethod
+    def sums(self, columns, numbers, form, label=None, n_labels=1) -> np.ndarray:
+        """Sums of entries times numbers of rows, by labels of rows: (len(columns), n_labels)."""
+
+    @abstractmethod
+    def add(self, columns, coef, form, out) -> None:
+        """Add entries times coefficients to numbers of rows."""
+
+    @abstractmethod
+    def values(self, columns, rows) -> np.ndarray:
+        """Entries of some rows (any, in any order), (len(columns), len(rows))."""
+
+    def take(self, rows) -> Block:
+        """The block of some rows, which may come more than once."""
+        return TakenRows(self, np.asarray(rows))
+
+
+class TakenRows(Block):
+    """Rows of another block, by their numbers."""
+
+    def __init__(self, block, rows):
+        self._block, self._rows = block, rows
+        self.n_rows, self.n_columns = len(rows), block.n_columns
+        self._rounds = _rounds_of(rows)
+
+    @property
+    def nbytes(self):
+        return self._block.nbytes + self._rows.nbytes
+
+    def sums(self, columns, numbers, form, label=None, n_labels=1):
+        out = np.zeros((len(columns), n_labels))
+        for some in self._rounds:
+            own = np.zeros(self._block.n_rows)
+            own[self._rows[some]] = numbers[some]
+            of_rows = None
+            if label is not None:
+                of_rows = np.zeros(self._block.n_rows, label.dtype)
+                of_rows[self._rows[some]] = label[some]
+            out += self._block.sums(columns, own, form, of_rows, n_labels)
+        return out
+
+    def add(self, columns, coef, form, out):
+        own = np.zeros(self._block.n_rows)
+        self._block.add(columns, coef, form, own)
+        out += own[self._rows]
+
+    def values(self, columns, rows):
+        return self._block.values(columns, self._rows[rows])
+
+    def take(self, rows):
+        return TakenRows(self._block, self._rows[rows])
+
+
+def _rounds_of(rows):
+    """Positions in lists of rows, of which each has no row twice."""
+    order = np.argsort(rows, kind="stable")
+    is_new = np.diff(rows[order], prepend=-1) != 0
+    first = np.maximum.accumulate(np.where(is_new, np.arange(len(rows)), 0))
+    number = np.arange(len(rows)) - first  # how often the row came before
+    return [order[number == k] for k in range(int(number.max(initial=-1)) + 1)]
+
+
+class ComputedColumns:
+    """The blocks of a design whose rows are in the order of a plan, by numbers of its columns.
+
+    Parameters
+    ----------
+    design : Design
+    order : ndarray of shape (n_rows,), optional
+        Row of the design at each place of the plan.
+    """
+
+    def __init__(self, design, order=None):
+        self.blocks, self._number = design.blocks, design.value_ptr
+        self._ptr = np.cumsum([0] + [block.n_columns for block in self.blocks])
+        is_moved = order is not None and not np.array_equal(order, np.arange(len(order)))
+        self._order = np.asarray(order) if is_moved else None
+        self.is_computed = design.kind == COMPUTED
+
+    def _given(self, numbers):
+        """Numbers by place, by row."""
+        if self._order is None:
+            return numbers
+        found = np.empty_like(numbers)
+        found[self._order] = numbers
+        return found
+
+    def _by_block(self, columns):
+        """Blocks, which of the columns are theirs in their order, and the numbers of these."""
+        number = self._number[columns]
+        own = np.searchsorted(self._ptr, number, side="right") - 1
+        for k in np.unique(own):
+            some = np.flatnonzero(own == k)
+            some = some[np.argsort(number[some], kind="stable")]
+            yield self.blocks[k], some, number[some] - self._ptr[k]
+
+    def sums(self, columns, numbers, form, label, n_labels, over_columns):
+        """Sums of computed columns, as `Block.sums` has them."""
+        numbers = self._given(numbers)
+        label = None if label is None else self._given(label)
+        out = np.empty((len(columns), n_labels))
+        for block, some, own in self._by_block(columns):
+
+            def part(low, high, block=block, some=some, own=own):
+                out[some[low:high]] = block.sums(own[low:high], numbers, form, label, n_labels)
+
+            over_columns(part, columns[some])
+        return out
+
+    def add(self, columns, coef, form, out):
+        """Add computed columns times coefficients to numbers by place."""
+        found = np.zeros(len(out))
+        for block, some, own in self._by_block(columns):
+            block.add(own, coef[some], form, found)
+        out += found if self._order is None else found[self._order]
+
+    def values(self, columns, places):
+        """Values of computed columns at some places, dense."""
+        rows = places if self._order is None else self._order[places]
+        out = np.empty((len(columns), len(rows)))
+        for block, some, own in self._by_block(columns):
+            out[some] = block.values(own, rows)
+        return out
+
+    def column(self, j):
+        """All values of one column."""
+        return self.values(np.array([j]), np.arange(self.blocks[0].n_rows))[0]
