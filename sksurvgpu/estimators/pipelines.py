@@ -86,7 +86,7 @@ def named(table, steps):
     names = names_of(steps)
     if names is None or hasattr(table, "columns") or isinstance(table, Design):
         return table
-    return build_design(table).with_names(names)
+    return build_design(table, may_be_computed=True).with_names(names)
 
 
 def names_of(steps):

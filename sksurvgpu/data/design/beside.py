@@ -10,9 +10,18 @@ from .computed import ComputedColumns
 from .kernels import COMPUTED, INDICATOR
 from .tables import read_table
 
-__all__ = ["join_names", "side_by_side", "store"]
+__all__ = ["computed_design", "join_names", "side_by_side", "store"]
 
 STORED_AT_ONCE = 2**27  # bytes of computed columns
+
+
+def computed_design(n_rows, blocks, names=None):
+    """Design of the columns of blocks, one after the other."""
+    p = sum(block.n_columns for block in blocks)
+    kind, nothing = np.full(p, COMPUTED, np.uint8), np.zeros(0)
+    indptr, number = np.zeros(p + 1, np.int64), np.arange(p)
+    arrays = kind, indptr, nothing.astype(np.int32), nothing, number
+    return Design(n_rows, *arrays, names, blocks=tuple(blocks))
 
 
 def store(design):

@@ -81,7 +81,9 @@ class NamedColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_output_
         """
         check_is_fitted(self)
         names = np.array(self.get_feature_names_out(), dtype=object)
-        return replace(build_design(self.transformer_.transform(X)), names=names)
+        return replace(
+            build_design(self.transformer_.transform(X), may_be_computed=True), names=names
+        )
 
     def get_feature_names_out(self, input_features=None):
         """Names of the columns.

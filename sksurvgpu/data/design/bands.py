@@ -1,0 +1,82 @@
+"""Columns of which a row has a few neighbouring ones that are not zero, as of B-splines."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._compile import device, kernel
+from .computed import Block
+from .kernels import ONE, SIZE, SQUARE
+
+__all__ = ["BandColumns"]
+
+
+class BandColumns(Block):
+    """Columns of one variable.
+
+    Parameters
+    ----------
+    first : ndarray of shape (n_rows,), uint16
+        The first column that a row has.
+    weights : ndarray of shape (n_rows, width)
+        Values of that one and of those behind it.
+    n_columns : int
+    """
+
+    def __init__(self, first, weights, n_columns):
+        self.first, self.weights, self.n_columns = first, weights, n_columns
+        self.n_rows = len(first)
+
+    @property
+    def nbytes(self):
+        return self.first.nbytes + self.weights.nbytes
+
+    def take(self, rows):
+        return BandColumns(self.first[rows], self.weights[rows], self.n_columns)
+
+    def sums(self, columns, numbers, form, label=None, n_labels=1):
+        width = self.weights.shape[1]
+        found = np.zeros((self.n_columns + width, n_labels))  # rows may reach beyond the last
+        label = np.zeros(1, np.uint8) if label is None else label
+        _add_sums(self.first, self.weights, form, label, numbers, found)
+        return found[columns]
+
+    def add(self, columns, coef, form, out):
+        every = np.zeros(self.n_columns + self.weights.shape[1])
+        every[columns] = coef
+        _add_products(self.first, self.weights, form, every, out)
+
+    def values(self, columns, rows):
+        offset = columns[:, None] - self.first[rows].astype(np.int64)
+        width = self.weights.shape[1]
+        found = self.weights[rows[None, :], np.clip(offset, 0, width - 1)]
+        return np.where((offset >= 0) & (offset < width), found, 0.0)
+
+
+@device
+def _part(x, form):
+    if form == SIZE:
+        return abs(x)
+    if form == SQUARE:
+        return x * x
+    if form == ONE:
+        return 1.0 if x != 0.0 else 0.0
+    return x
+
+
+@kernel
+def _add_sums(first, weights, form, label, numbers, out):
+    """Add entries times numbers of rows, by label of rows, which may be one for all."""
+    is_one = len(label) < len(first)
+    for i in range(len(first)):
+        where = np.int64(label[0]) if is_one else np.int64(label[i])
+        for d in range(weights.shape[1]):
+            out[first[i] + d, where] += _part(weights[i, d], form) * numbers[i]
+
+
+@kernel
+def _add_products(first, weights, form, coef, out):
+    """Add entries times coefficients of columns."""
+    for i in range(len(first)):
+        for d in range(weights.shape[1]):
+            out[i] += _part(weights[i, d], form) * coef[first[i] + d]
