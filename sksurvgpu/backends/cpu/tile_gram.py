@@ -22,6 +22,7 @@ from ...data.design.kernels import COMPUTED, DENSE, ONE, SPARSE
 from ...data.design.tiles import tile_at
 from .bins import CONSTANT
 from .columns import entry_value, lower_bound
+from .grouped_gram import add_grouped, groups_of
 from .optional import write
 from .tile_loads import loads_of_strata
 
@@ -112,6 +113,7 @@ class ColumnSplit(NamedTuple):
 
     paired: np.ndarray  # sparse: entry by entry with each other
     dense: np.ndarray  # by BLAS with each other, computed ones, too
+    grouped: list  # by labels, see `grouped_gram`
     single: np.ndarray  # that change over time: one by one with all
 
     @classmethod
@@ -119,9 +121,13 @@ class ColumnSplit(NamedTuple):
         """Split columns."""
         everywhere = products.whole[columns]
         is_dense = products.kind[products.source[columns]] >= DENSE
-        return cls(
-            *map(np.flatnonzero, (~is_dense & everywhere, is_dense & everywhere, ~everywhere))
+        paired, dense, single = map(
+            np.flatnonzero, (~is_dense & everywhere, is_dense & everywhere, ~everywhere)
         )
+        grouped = groups_of(products, products.source[columns], dense)
+        if grouped:
+            dense = np.setdiff1d(dense, np.concatenate([where for where, _ in grouped]))
+        return cls(paired, dense, grouped, single)
 
 
 def count(products, columns, group_of_row, n_groups):
@@ -130,7 +136,7 @@ def count(products, columns, group_of_row, n_groups):
     `group_of_row` (None: bins are few) are strata whose loads are paired too, at most as many as
     their rows have entries.
     """
-    paired, dense, single = ColumnSplit.of(products, columns)
+    paired, dense, grouped, single = ColumnSplit.of(products, columns)
     n_base, in_row = products.n_base, np.zeros(products.n_base)
     source = products.source[columns[paired]]
     products.add(source, np.ones(len(paired)), ONE, in_row)
@@ -140,6 +146,7 @@ def count(products, columns, group_of_row, n_groups):
     n_single = len(dense) if len(paired) else 0
     entries = sparse + (len(dense) + len(single)) * n_base
     pairs += 0.5 * (n_single + len(single) * products.n_pieces) * entries
+    pairs += len(grouped) * (0.5 * len(grouped) * n_base + sparse + len(dense) * n_base)
     if group_of_row is None:
         by_blas += 0.5 * len(columns) ** 2 * n_groups
     else:
@@ -185,6 +192,9 @@ def rows_of_gram(products, columns, known, h_copies):
         _add_paired(products.tiles, source, split.paired, h, known, products.threads, rows)
         _mirror(rows[:, known:])
     _add_dense(products, source, split.dense, h, known, rows)
+    if split.grouped:
+        others = np.sort(np.concatenate([split.paired, split.dense]))
+        add_grouped(products, source, split.grouped, others, h, known, rows)
     if len(split.single) or (len(split.dense) and len(split.paired)):
         _add_single(products, columns, split, h_copies, known, rows)
     return rows

@@ -6,6 +6,8 @@ them, whatever their number.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..._compile import kernel
@@ -51,6 +53,11 @@ class Lookup:
         """Columns times coefficients, by code."""
         return part_of(self.table[:, columns], form) @ coef
 
+    def grouped(self, columns):
+        """Group of each code, of codes that columns do not tell apart; values of the groups."""
+        values, group = np.unique(self.table[:, columns], axis=0, return_inverse=True)
+        return group.ravel(), values
+
 
 class Steps:
     """Columns of ones where a code is above a threshold: column t has those above t.
@@ -81,6 +88,12 @@ class Steps:
         rises = np.zeros(self.n_codes)
         rises[columns + 1] = coef
         return np.cumsum(rises)
+
+    def grouped(self, columns):
+        """Group of each code, of codes that columns do not tell apart; values of the groups."""
+        every = np.arange(len(columns) + 1)[:, None]
+        group = np.searchsorted(columns, np.arange(self.n_codes))
+        return group, (every > every[:-1].T).astype(np.float64)
 
 
 class CodedColumns(Block):
@@ -129,6 +142,14 @@ class CodedColumns(Block):
         by_code = np.zeros((4 if n_codes <= FEW_CODES else 1, n_codes))
         add_by_code(self.codes[v], numbers, by_code)
         return by_code.sum(axis=0)[:, None]
+
+    def groups(self, columns):
+        for v, some, own in self.by_variable(columns):
+            yield some, partial(self._label, v, own)
+
+    def _label(self, v, columns):
+        group, values = self.bases[v].grouped(columns)
+        return group.astype(np.min_scalar_type(len(values)))[self.codes[v]], values
 
     def add(self, columns, coef, form, out):
         for v, some, own in self.by_variable(columns):

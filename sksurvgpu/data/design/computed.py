@@ -8,12 +8,15 @@ plan, and are brought into that of the block once for all of its columns.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 
 import numpy as np
 
 from .kernels import COMPUTED
 
 __all__ = ["Block", "ComputedColumns"]
+
+FEWEST_GROUPED = 4  # columns, whose products by BLAS take as long as by label
 
 
 class Block(ABC):
@@ -44,6 +47,16 @@ class Block(ABC):
     @abstractmethod
     def values(self, columns, rows) -> np.ndarray:
         """Entries of some rows (any, in any order), (len(columns), len(rows))."""
+
+    def groups(self, columns):
+        """Yield some of the columns, and a function of a label of every row and of their values by
+        label.
+
+        Of blocks whose rows few labels tell apart, so that products of columns are better added up
+        by label; others yield nothing.
+        """
+        del columns
+        return iter(())
 
     def take(self, rows) -> Block:
         """The block of some rows, which may come more than once."""
@@ -148,6 +161,19 @@ class ComputedColumns:
         for block, some, own in self._by_block(columns):
             block.add(own, coef[some], form, found)
         out += found if self._order is None else found[self._order]
+
+    def groups(self, columns):
+        """Yield which of the columns have a label in common, and a function of that of every place
+        and of their values by label: where these are so many that it is worth it.
+        """
+        for block, some, own in self._by_block(columns):
+            for which, labelled in block.groups(own):
+                if len(some[which]) >= FEWEST_GROUPED:
+                    yield some[which], partial(self._in_order, labelled)
+
+    def _in_order(self, labelled):
+        label, values = labelled()
+        return label if self._order is None else label[self._order], values
 
     def values(self, columns, places):
         """Values of computed columns at some places, dense."""
