@@ -260,7 +260,7 @@ class StepColumns(_AdditiveColumns):
         codes = np.empty((len(values), len(values[0])), dtype)
         for v, (own, thresholds) in enumerate(zip(values, self._learned, strict=True)):
             codes[v] = np.searchsorted(thresholds, own)
-        return [CodedColumns(codes, [Steps(len(known) + 1) for known in self._learned])]
+        return [CodedColumns(codes, tuple(Steps(len(known) + 1) for known in self._learned))]
 
     def _effect(self, known, coef):
         stays = np.flatnonzero(coef)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..._compile import device, kernel
@@ -11,21 +13,17 @@ from .kernels import ONE, SIZE, SQUARE
 __all__ = ["BandColumns"]
 
 
+@dataclass(frozen=True, eq=False)
 class BandColumns(Block):
-    """Columns of one variable.
+    """Columns of one variable."""
 
-    Parameters
-    ----------
-    first : ndarray of shape (n_rows,), uint16
-        The first column that a row has.
-    weights : ndarray of shape (n_rows, width)
-        Values of that one and of those behind it.
-    n_columns : int
-    """
+    first: np.ndarray  # uint16: the first column that a row has
+    weights: np.ndarray  # (n_rows, width): values of that one and of those behind it
+    n_columns: int
 
-    def __init__(self, first, weights, n_columns):
-        self.first, self.weights, self.n_columns = first, weights, n_columns
-        self.n_rows = len(first)
+    @property
+    def n_rows(self):
+        return len(self.first)
 
     @property
     def nbytes(self):

@@ -6,7 +6,8 @@ them, whatever their number.
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -28,18 +29,23 @@ def part_of(values, form):
     return (values != 0.0).astype(np.float64) if form == ONE else values
 
 
+@dataclass(frozen=True, eq=False)
 class Lookup:
-    """Columns whose values stand in a table: a line for each code.
+    """Columns whose values stand in a table: a line for each code."""
 
-    Parameters
-    ----------
-    table : ndarray of shape (n_codes, n_columns)
-    """
+    table: np.ndarray  # float64 (n_codes, n_columns)
 
-    def __init__(self, table):
-        self.table = np.asarray(table, np.float64)
-        self.n_codes, self.n_columns = self.table.shape
-        self.nbytes = self.table.nbytes
+    @property
+    def n_codes(self):
+        return self.table.shape[0]
+
+    @property
+    def n_columns(self):
+        return self.table.shape[1]
+
+    @property
+    def nbytes(self):
+        return self.table.nbytes
 
     def values(self, columns):
         """Values of columns by code, (n_codes, len(columns))."""
@@ -59,18 +65,16 @@ class Lookup:
         return group.ravel(), values
 
 
+@dataclass(frozen=True)
 class Steps:
-    """Columns of ones where a code is above a threshold: column t has those above t.
+    """Columns of ones where a code is above a threshold: column t has those above t."""
 
-    Parameters
-    ----------
-    n_codes : int
-    """
-
+    n_codes: int
     nbytes = 0
 
-    def __init__(self, n_codes):
-        self.n_codes, self.n_columns = n_codes, n_codes - 1
+    @property
+    def n_columns(self):
+        return self.n_codes - 1
 
     def values(self, columns):
         """Values of columns by code, (n_codes, len(columns))."""
@@ -96,28 +100,31 @@ class Steps:
         return group, (every > every[:-1].T).astype(np.float64)
 
 
+@dataclass(frozen=True, eq=False)
 class CodedColumns(Block):
-    """Columns of several variables, one behind the other, each with a code in every row.
+    """Columns of several variables, one behind the other, each with a code in every row."""
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_variables, n_rows), uint8 or uint16
-    bases : sequence of `Lookup` or `Steps`
-        The columns of each variable.
-    """
+    codes: np.ndarray  # unsigned (n_variables, n_rows)
+    bases: tuple[Lookup | Steps, ...]  # the columns of each variable
 
-    def __init__(self, codes, bases):
-        self.codes, self.bases = np.ascontiguousarray(codes), tuple(bases)
-        self.n_rows = self.codes.shape[1]
-        self._ptr = np.cumsum([0] + [basis.n_columns for basis in self.bases])
-        self.n_columns = int(self._ptr[-1])
+    @property
+    def n_rows(self):
+        return self.codes.shape[1]
+
+    @property
+    def n_columns(self):
+        return int(self._ptr[-1])
+
+    @cached_property
+    def _ptr(self):
+        return np.cumsum([0] + [basis.n_columns for basis in self.bases])
 
     @property
     def nbytes(self):
         return self.codes.nbytes + sum(basis.nbytes for basis in self.bases)
 
     def take(self, rows):
-        return CodedColumns(self.codes[:, rows], self.bases)
+        return CodedColumns(np.ascontiguousarray(self.codes[:, rows]), self.bases)
 
     def by_variable(self, columns):
         """Variables, which of the columns are theirs, and the numbers of these."""

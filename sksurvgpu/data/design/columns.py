@@ -360,7 +360,7 @@ class Design(Versioned):
         """
         from .sums import describe_columns
 
-        return describe_columns(self, groups, weights, n_threads)
+        return describe_columns(self.stored(), groups, weights, n_threads)
 
     def header(self):
         """Return the names of the columns as a table without rows, which scikit-learn can read."""

@@ -8,7 +8,8 @@ plan, and are brought into that of the block once for all of its columns.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -24,6 +25,8 @@ class Block(ABC):
 
     Columns are named by their numbers in the block, ascending and without repetition.  `form` says
     what of an entry x counts: x, its size, its square, or one where it is not zero.
+
+    A block is a dataclass, of whose fields digests are made.
 
     Attributes
     ----------
@@ -63,40 +66,51 @@ class Block(ABC):
         return TakenRows(self, np.asarray(rows))
 
 
+@dataclass(frozen=True, eq=False)
 class TakenRows(Block):
     """Rows of another block, by their numbers."""
 
-    def __init__(self, block, rows):
-        self._block, self._rows = block, rows
-        self.n_rows, self.n_columns = len(rows), block.n_columns
-        self._rounds = _rounds_of(rows)
+    block: Block
+    rows: np.ndarray
+
+    @property
+    def n_rows(self):
+        return len(self.rows)
+
+    @property
+    def n_columns(self):
+        return self.block.n_columns
+
+    @cached_property
+    def _rounds(self):
+        return _rounds_of(self.rows)
 
     @property
     def nbytes(self):
-        return self._block.nbytes + self._rows.nbytes
+        return self.block.nbytes + self.rows.nbytes
 
     def sums(self, columns, numbers, form, label=None, n_labels=1):
         out = np.zeros((len(columns), n_labels))
         for some in self._rounds:
-            own = np.zeros(self._block.n_rows)
-            own[self._rows[some]] = numbers[some]
+            own = np.zeros(self.block.n_rows)
+            own[self.rows[some]] = numbers[some]
             of_rows = None
             if label is not None:
-                of_rows = np.zeros(self._block.n_rows, label.dtype)
-                of_rows[self._rows[some]] = label[some]
-            out += self._block.sums(columns, own, form, of_rows, n_labels)
+                of_rows = np.zeros(self.block.n_rows, label.dtype)
+                of_rows[self.rows[some]] = label[some]
+            out += self.block.sums(columns, own, form, of_rows, n_labels)
         return out
 
     def add(self, columns, coef, form, out):
-        own = np.zeros(self._block.n_rows)
-        self._block.add(columns, coef, form, own)
-        out += own[self._rows]
+        own = np.zeros(self.block.n_rows)
+        self.block.add(columns, coef, form, own)
+        out += own[self.rows]
 
     def values(self, columns, rows):
-        return self._block.values(columns, self._rows[rows])
+        return self.block.values(columns, self.rows[rows])
 
     def take(self, rows):
-        return TakenRows(self._block, self._rows[rows])
+        return TakenRows(self.block, self.rows[rows])
 
 
 def _rounds_of(rows):

@@ -85,7 +85,7 @@ def entries_of(design: Design, j: int):
     """Rows in which column j is not zero, and its values there."""
     values = design.stored_values(j)
     some = np.flatnonzero(values)
-    if design.kind[j] == DENSE:
+    if design.kind[j] >= DENSE:
         return some, values[some]
     rows = design.indices[design.indptr[j] : design.indptr[j + 1]]
     return (rows, values) if len(some) == len(rows) else (rows[some], values[some])
@@ -95,6 +95,7 @@ def divided(design: Design, scale: np.ndarray) -> Design:
     """Divide every column by its number; those divided by 1 stay as they are."""
     if (scale == 1.0).all():
         return design
+    design = design.stored()
     kind = design.kind.copy()
     kind[(kind == INDICATOR) & (scale != 1.0)] = SPARSE
     stored = np.where(kind == DENSE, design.n_rows, np.diff(design.indptr))
