@@ -238,15 +238,15 @@ class StepColumns(_AdditiveColumns):
             options.whole(self.n_steps, "n_steps", 1, "must be an integer from 1 on, or None")
 
     def _learn(self, values, name):
-        distinct = np.unique(values)
-        if len(distinct) < 2:
+        values = np.sort(values)
+        below = values[:-1][np.diff(values) > 0.0]
+        if not len(below):
             raise ValueError(f"`X` column {name!r} has one value, and no step; leave it out.")
-        below = distinct[:-1]
         if self.n_steps is None or len(below) <= self.n_steps:
             return below
-        shares = np.arange(1, self.n_steps + 1) / (self.n_steps + 1)
-        found = np.unique(np.quantile(values, shares, method="inverted_cdf"))
-        return found[found < distinct[-1]]
+        places = np.arange(1, self.n_steps + 1) * len(values) // (self.n_steps + 1)
+        found = np.unique(values[places])
+        return found[found < values[-1]]
 
     def _labels(self, name, known):
         for digits in (6, 17):
