@@ -12,6 +12,7 @@ from ._progress import show_progress as show_progress
 from ._warm_up import warm_up as warm_up
 from .data.additive import SplineColumns as SplineColumns
 from .data.additive import StepColumns as StepColumns
+from .data.categories import CategoryColumns as CategoryColumns
 from .data.design.columns import Design as Design
 from .data.design.named import NamedColumns as NamedColumns
 from .data.outcomes.competing import competing_risks as competing_risks

@@ -11,7 +11,7 @@ from . import options
 from .design.columns import Design, build_design
 from .design.entries import describe_entries, divided, entries_of
 
-__all__ = ["PrepareColumns"]
+__all__ = ["PrepareColumns", "fewest_rows", "header_of", "input_names"]
 
 CHOICES = {"redundant": ("keep", "drop"), "scale": (None, "max", "sd")}
 
@@ -93,10 +93,10 @@ class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
         for argument, choices in CHOICES.items():
             options.choice(getattr(self, argument), argument, choices)
         design = build_design(X)
-        validate_data(self, _header(X), skip_check_array=True)
+        validate_data(self, header_of(X), skip_check_array=True)
         found = describe_entries(design)
         left_out = np.full(design.n_columns, "", dtype=object)
-        left_out[found.n_rows_of < self._fewest(design.n_rows)] = "rare"
+        left_out[found.n_rows_of < fewest_rows(self.min_count, design.n_rows)] = "rare"
         if self.redundant == "drop":
             _find_redundant(design, found, self._labels(design), left_out)
         scale = {None: np.ones(design.n_columns), "max": found.largest, "sd": found.deviation}
@@ -129,7 +129,7 @@ class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if not isinstance(X, Design):
             build_design(X)
-        validate_data(self, _header(X), reset=False, skip_check_array=True)
+        validate_data(self, header_of(X), reset=False, skip_check_array=True)
         return _apply(X, self.columns_, self.scale_)
 
     def get_feature_names_out(self, input_features=None):
@@ -141,31 +141,12 @@ class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
             Names of all columns, where the table that was fitted has none.
         """
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        if input_features is None:
-            input_features = _numbered(self.n_features_in_) if names is None else names
-        given = np.asarray(input_features, dtype=object)
-        if names is not None and not np.array_equal(given, names):
-            raise ValueError("`input_features` is not equal to the `feature_names_in_` of the fit.")
-        if given.size != self.n_features_in_:
-            raise ValueError(
-                f"`input_features` should have length equal to number of features "
-                f"({self.n_features_in_}), got {given.size}."
-            )
-        return given[self.columns_]
+        return input_names(self, input_features)[self.columns_]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    def _fewest(self, n_rows):
-        """Fewest rows of a column that stays."""
-        least = self.min_count
-        rule = "must be a number of rows, or a share below 1"
-        if options.number(least, "min_count", rule, least=0) < 1:
-            return least * n_rows
-        return options.whole(least, "min_count", 1, rule.replace("a number", "a whole number"))
 
     def _labels(self, design):
         """Label of every column, None for those in no group."""
@@ -186,8 +167,33 @@ class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
         return labels.tolist()
 
 
-def _header(X):
+def header_of(X):
+    """Table whose names and number of columns scikit-learn can read."""
     return X.header() if isinstance(X, Design) else X
+
+
+def fewest_rows(min_count, n_rows):
+    """Fewest rows of a column that stays."""
+    rule = "must be a number of rows, or a share below 1"
+    if options.number(min_count, "min_count", rule, least=0) < 1:
+        return min_count * n_rows
+    return options.whole(min_count, "min_count", 1, rule.replace("a number", "a whole number"))
+
+
+def input_names(fitted, given=None):
+    """Names of the columns that a transformer was fitted to, of which `given` may not differ."""
+    names = getattr(fitted, "feature_names_in_", None)
+    if given is None:
+        given = _numbered(fitted.n_features_in_) if names is None else names
+    given = np.asarray(given, dtype=object)
+    if names is not None and not np.array_equal(given, names):
+        raise ValueError("`input_features` is not equal to the `feature_names_in_` of the fit.")
+    if given.size != fitted.n_features_in_:
+        raise ValueError(
+            f"`input_features` should have length equal to number of features "
+            f"({fitted.n_features_in_}), got {given.size}."
+        )
+    return given
 
 
 def _numbered(n_columns):

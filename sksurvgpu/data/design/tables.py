@@ -165,15 +165,15 @@ def _as_table(X, name, may_be_empty):
         return table
     if table.dtype.kind != "O":
         raise TypeError(
-            f"`{name}` has dtype {table.dtype}; pass numbers: one-hot encode categories, "
-            "turn dates into durations."
+            f"`{name}` has dtype {table.dtype}; pass numbers: one-hot encode categories (of a "
+            "DataFrame, by sksurvgpu.CategoryColumns), turn dates into durations."
         )
     try:
         return table.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"`{name}` has dtype object and cannot be read as numbers ({error}); one-hot "
-            "encode categories and pass a numeric array."
+            "encode categories (of a DataFrame, by sksurvgpu.CategoryColumns)."
         ) from error
 
 
@@ -228,9 +228,9 @@ def _check_dtypes(dtypes, is_number, labels, name):
     for label, dtype in zip(labels, dtypes, strict=True):
         if not is_number(dtype):
             raise TypeError(
-                f"`{name}` column {label!r} has dtype {dtype}; pass numbers: one-hot "
-                "encode categories (sklearn.preprocessing.OneHotEncoder), turn dates "
-                "into durations, cast numbers kept as objects to float."
+                f"`{name}` column {label!r} has dtype {dtype}; pass numbers: one-hot encode "
+                "categories (sksurvgpu.CategoryColumns), turn dates into durations, cast numbers "
+                "kept as objects to float."
             )
 
 
