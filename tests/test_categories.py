@@ -16,8 +16,12 @@ from sksurvgpu import (
     CategoryColumns,
     CoxLassoCCD,
     GroupLasso,
+    PrepareColumns,
+    groups_from,
     make_pipeline,
     surv,
+    to_sklearn,
+    wald,
 )
 from sksurvgpu.data.design.columns import INDICATOR, build_design
 
@@ -156,13 +160,22 @@ def test_groups_go_to_the_group_lasso():
     columns = CategoryColumns(reference={"flag": False}, columns=FACTORS)
     found = columns.fit_transform(TABLE)
     expected = [*["site"] * 3, None, *["stage"] * 2, *["drug"] * 3, *["grade"] * 3, None]
-    assert columns.groups_.tolist() == expected
+    assert columns.groups_.tolist() == groups_from(columns) == expected
+    assert groups_from(make_pipeline(columns, PrepareColumns()).fit(TABLE)) == expected
     coef = [
         CoxLassoCCD(alpha=0.02, penalty=penalty).fit(found, Y).coef_
         for penalty in (GroupLasso(columns.groups_), GroupLasso("prefix", prefix_sep="="))
     ]
     np.testing.assert_array_equal(*coef)
     assert (coef[0][:3] != 0).all() and (coef[0][4:6] == 0).all()
+
+
+def test_levels_go_to_tests_of_factors_and_to_scikit_learn():
+    model = make_pipeline(CategoryColumns(reference="first"), CoxLassoCCD(alpha=0)).fit(TABLE, Y)
+    found = wald(model, TABLE, Y).with_factors(model)
+    assert found.factors["df"].to_dict() == {"site": 2, "stage": 1, "drug": 2}
+    assert found.feature_names[0] == "site_a (reference)"
+    np.testing.assert_allclose(to_sklearn(model).predict(TABLE), model.predict(TABLE), rtol=1e-12)
 
 
 def test_in_searches():

@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
 from .._calls import renamed
+from ..data.design.columns import Design
 from ..data.design.named import NamedColumns
 from ._base import PenalizedModel
 from ._curves import CurveModel
@@ -138,6 +140,9 @@ def to_sklearn(estimator):
         last = to_sklearn(last)
         if steps and isinstance(steps[-1][1], NamedColumns):  # no other model reads a Design
             steps[-1] = steps[-1][0], steps[-1][1].transformer_
+            vars(last).pop("feature_names_in_", None)
+        elif any(getattr(step, "levels_", None) for _, step in steps):  # of CategoryColumns
+            steps.append(("to_scipy", FunctionTransformer(Design.to_scipy)))
             vars(last).pop("feature_names_in_", None)
         return Pipeline([*steps, (name, last)])
     if hasattr(estimator, "best_estimator_"):

@@ -93,7 +93,7 @@ class Combinable:
         factors : dict of {str: list}, DataFrame or fitted transformer
             The levels of each factor. All but one have a column, called as the level or, say,
             "factor_level"; the other one is the reference. Categorical columns of a table know
-            them, and a transformer or pipeline with a OneHotEncoder does.
+            them, and a transformer or pipeline with CategoryColumns or a OneHotEncoder does.
 
         Returns
         -------
@@ -179,6 +179,8 @@ def _encoded(transformer, names=None) -> dict:
     if hasattr(transformer, "select_dtypes"):
         found = transformer.select_dtypes("category").items()
         return {name: column.cat.categories for name, column in found}
+    if hasattr(transformer, "levels_"):
+        return transformer.levels_
     if hasattr(transformer, "drop_idx_"):
         levels = [*transformer.categories_]
         for j, rare in enumerate(getattr(transformer, "infrequent_categories_", [])):

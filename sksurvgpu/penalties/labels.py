@@ -25,8 +25,9 @@ def groups_from(source, prefix_sep="_"):
     Parameters
     ----------
     source : fitted transformer or array-like of str
-        A transformer with ``get_feature_names_out``, such as a OneHotEncoder, a SplineTransformer
-        or a ColumnTransformer of them: columns that were made from the same column are a group.
+        A transformer with ``get_feature_names_out``, such as `CategoryColumns`, a OneHotEncoder, a
+        SplineTransformer or a ColumnTransformer of them, or a pipeline: columns that were made from
+        the same column are a group.
         Or names of columns, those of a DataFrame say, from which the groups are guessed: names as
         ``C(sex)[T.f]`` or ``sex=f`` begin with their group's, and others have the longest prefix,
         up to a separator, that another name has too.
@@ -50,9 +51,12 @@ def groups_from(source, prefix_sep="_"):
     """
     if not hasattr(source, "get_feature_names_out"):
         return _by_prefix([str(name) for name in source], prefix_sep)
+    if hasattr(source, "groups_"):  # of CategoryColumns
+        return source.groups_.tolist()
     names = [str(name) for name in source.get_feature_names_out()]
-    if hasattr(source, "steps"):  # of a Pipeline, whose later steps may keep the columns
-        labels = groups_from(source.steps[0][1], prefix_sep)
+    steps = [step for _, step in getattr(source, "steps", [])]
+    for step in steps:  # of a Pipeline, whose other steps may keep the columns
+        labels = groups_from(step, prefix_sep) if hasattr(step, "get_feature_names_out") else []
         if len(labels) == len(names) and any(labels):
             return labels
     if not hasattr(source, "output_indices_"):  # of a ColumnTransformer
