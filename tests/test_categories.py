@@ -180,6 +180,7 @@ def test_levels_go_to_tests_of_factors_and_to_scikit_learn():
 
 def test_in_searches():
     pipe = make_pipeline(CategoryColumns(reference="first"), CoxLassoCCD(alpha=0.01))
+    pipe.set_output(transform="pandas")
     grid = {"categorycolumns__min_count": [1, 60], "coxlassoccd__alpha": [0.01, 0.1]}
     search = GridSearchCV(pipe, grid, cv=3, error_score="raise").fit(TABLE, Y)
     loaded = pickle.loads(pickle.dumps(search))
@@ -192,6 +193,12 @@ def test_tables_without_categories_pass():
         assert CategoryColumns().fit(table).transform(table) is table
     found = CategoryColumns().fit(TABLE[["age", "grade"]])
     np.testing.assert_array_equal(dense(found.transform(TABLE[["age", "grade"]])), X)
+    one = TABLE[["age", "grade"]].assign(k="a")  # whose level is the reference
+    found = CategoryColumns(reference="first").fit_transform(one)
+    assert found.names.tolist() == ["age", "grade"]
+    numbered = CategoryColumns(columns=1).fit(TABLE[["age", "grade"]].set_axis([7, 8], axis=1))
+    assert numbered.get_feature_names_out().tolist() == ["7", "8=1", "8=2", "8=10"]
+    assert numbered.groups_.tolist() == [None, "8", "8", "8"]
 
 
 TEXTS = SMALL.dropna()
@@ -203,6 +210,7 @@ MANY = pd.DataFrame({"k": [f"{i // 2}" for i in range(20_002)]})
     ("options", "X", "message"),
     [
         ({"columns": [0]}, np.ones((2, 1)), "`columns`...ndarray...pass a frame"),
+        ({}, TABLE.to_numpy(), "`X` has dtype object...CategoryColumns...set_output"),
         ({"columns": ["age"]}, TABLE, "`columns` leaves out column 'site'"),
         ({"columns": ["ag"]}, TABLE[["age"]], "`columns`...'ag'...did you mean 'age'"),
         ({"reference": "a"}, TEXTS, "`reference` is 'a', must be one of...or a dictionary"),
@@ -212,6 +220,7 @@ MANY = pd.DataFrame({"k": [f"{i // 2}" for i in range(20_002)]})
         ({"unknown": "nan"}, TEXTS, "`unknown` is 'nan', must be one of"),
         ({"min_count": -1}, TEXTS, "`min_count` is -1"),
         ({}, pd.DataFrame({"k": ["missing", None]}), "'k' has a level 'missing'...rename"),
+        ({}, pd.DataFrame({"k": [["a"], ["b"]]}), "column 'k' has no levels...unhashable"),
         ({"missing": "mode"}, ODD[2:], "column 'k' has no level"),
         ({}, ODD, "column 'k' has 1 in row 1 beside 'a'"),
         ({"columns": "age"}, TABLE[["age"]], "column 'age' has...in row 0; levels...pandas.cut"),
@@ -221,7 +230,7 @@ MANY = pd.DataFrame({"k": [f"{i // 2}" for i in range(20_002)]})
         ({}, TEXTS.assign(age=np.nan), "column 'age'; impute them"),
         ({}, TEXTS.assign(day=pd.Timestamp(0)), "column 'day' has dtype...durations"),
     ],
-    ids=range(18),
+    ids=range(20),
 )
 def test_bad_arguments(options, X, message):
     pattern = ".*".join(map(re.escape, message.split("...")))

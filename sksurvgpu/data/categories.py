@@ -147,7 +147,7 @@ class CategoryColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_outp
                     shown = MISSING if key is None else key
                     lines.append((str(label), shown, rows[key], called[level]))
             names += made
-            groups += [label if len(made) > 1 else None] * len(made)
+            groups += [str(label) if len(made) > 1 else None] * len(made)
             is_made += [j in columns] * len(made)
         check_column_names(names, "X")
         self._names, self._is_made = np.array(names, dtype=object), np.array(is_made, dtype=bool)
@@ -195,10 +195,11 @@ class CategoryColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_outp
         kind, zeros = np.full(len(names), INDICATOR, np.uint8), np.zeros(len(names), np.int64)
         indices, indptr = np.concatenate(found), np.cumsum(counts)
         made = Design(len(frame), kind, indptr, indices, np.empty(0), zeros, names)
-        if self._is_made.all():
-            return made
+        numbers = self._read_numbers(frame)
+        if numbers is None or not len(names):
+            return made if numbers is None else numbers
         place = np.argsort(np.argsort(self._is_made, kind="stable"))
-        return self._read_numbers(frame).with_columns(made).select(place)
+        return numbers.with_columns(made).select(place)
 
     def get_feature_names_out(self, input_features=None):
         """Names of the columns of the result.
@@ -211,6 +212,16 @@ class CategoryColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_outp
         check_is_fitted(self)
         given = input_names(self, input_features)
         return self._names.copy() if self._name_of else given
+
+    def set_output(self, *, transform=None) -> CategoryColumns:
+        """Leave the output as it is, whatever a pipeline asks of its steps: a `Design` has names.
+
+        Parameters
+        ----------
+        transform : ignored
+        """
+        del transform
+        return self
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -229,7 +240,7 @@ class CategoryColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_outp
         columns = dict(enumerate(frame.iter_columns()))
         found = {j for j, column in columns.items() if isinstance(column.dtype, CATEGORICAL)}
         if self.columns is not None:
-            given = [self.columns] if isinstance(self.columns, str) else self.columns
+            given = [self.columns] if np.ndim(self.columns) == 0 else self.columns
             names = getattr(self, "feature_names_in_", None)
             given = {find_column(column, "columns", len(columns), names) for column in given}
             if found - given:

@@ -22,7 +22,10 @@ def read_levels(column: nw.Series, label: str, is_complete: bool) -> tuple[np.nd
         codes, levels = column.cat.codes.to_numpy(), column.cat.categories.tolist()
     else:
         has_order = False
-        codes, levels = factorize(column)
+        try:
+            codes, levels = factorize(column)
+        except TypeError as error:
+            raise TypeError(f"`X` column {label!r} has no levels ({error}); drop it.") from error
         levels = levels.tolist()
         _check_kinds(codes, levels, label)
     if is_complete and codes.min() < 0:

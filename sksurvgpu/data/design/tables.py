@@ -18,6 +18,11 @@ from .sparse import trusted_column, trusted_matrix
 # 0.32-0.69 (indicator, 1/3) and 0.29-0.80 (valued, 1/4). Half the bytes or fewer, too.
 MAX_INDICATOR_DENSITY = 1 / 3
 MAX_SPARSE_DENSITY = 1 / 4
+# End of the refusal of arrays that are not of numbers, as transformers make of mixed tables.
+OF_FRAMES = (
+    "sksurvgpu.CategoryColumns does so of a DataFrame, which transformers make after "
+    "set_output(transform='pandas')."
+)
 # Columns of a row-major table converted at a time; a cache line holds 8 float64.
 BLOCK_COLUMNS = 16
 
@@ -165,15 +170,15 @@ def _as_table(X, name, may_be_empty):
         return table
     if table.dtype.kind != "O":
         raise TypeError(
-            f"`{name}` has dtype {table.dtype}; pass numbers: one-hot encode categories (of a "
-            "DataFrame, by sksurvgpu.CategoryColumns), turn dates into durations."
+            f"`{name}` has dtype {table.dtype}; pass numbers: one-hot encode categories, turn "
+            f"dates into durations. {OF_FRAMES}"
         )
     try:
         return table.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"`{name}` has dtype object and cannot be read as numbers ({error}); one-hot "
-            "encode categories (of a DataFrame, by sksurvgpu.CategoryColumns)."
+            f"`{name}` has dtype object and cannot be read as numbers ({error}); one-hot encode "
+            f"categories. {OF_FRAMES}"
         ) from error
 
 
