@@ -14,11 +14,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._versioned import Versioned
 from . import options
+from .by_column import find_column
 from .design.bands import BandColumns
-from .design.beside import computed_design, side_by_side
-from .design.codes import CodedColumns, Steps
+from .design.beside import side_by_side
+from .design.codes import CodedColumns, StepBasis
 from .design.columns import build_design
 from .design.kernels import INDICATOR
+from .design.of_blocks import design_of
+from .prepare import header_of, input_names
 
 __all__ = ["SplineColumns", "StepColumns"]
 
@@ -43,8 +46,8 @@ class _AdditiveColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_out
         del y
         self._check()
         design = build_design(X, may_be_computed=True)
-        validate_data(self, _header(X, design), skip_check_array=True)
-        names = _names_of(self, design)
+        validate_data(self, header_of(X), skip_check_array=True)
+        names = input_names(self)
         self.variables_ = self._choose(design, names)
         self._learned = [self._learn(_values(design, j), names[j]) for j in self.variables_]
         others = np.setdiff1d(np.arange(design.n_columns), self.variables_)
@@ -73,10 +76,10 @@ class _AdditiveColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_out
         """
         check_is_fitted(self)
         design = build_design(X, may_be_computed=True)
-        validate_data(self, _header(X, design), reset=False, skip_check_array=True)
+        validate_data(self, header_of(X), reset=False, skip_check_array=True)
         others = np.setdiff1d(np.arange(design.n_columns), self.variables_)
         values = [_values(design, j) for j in self.variables_]
-        made = computed_design(design.n_rows, self._blocks(values))
+        made = design_of(design.n_rows, self._blocks(values))
         parts = [design.select(others).with_names(None), made]
         return side_by_side(parts).with_names(self._names_out)
 
@@ -85,14 +88,15 @@ class _AdditiveColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_out
 
         Parameters
         ----------
-        input_features : ignored
+        input_features : array-like of str, optional
+            Names of the columns that were fitted, which may not be others.
 
         Returns
         -------
         names : ndarray of str
         """
-        del input_features
         check_is_fitted(self)
+        input_names(self, input_features)
         return self._names_out
 
     def effects(self, coef):
@@ -124,7 +128,7 @@ class _AdditiveColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_out
             own = coef[first : first + self._size(known)]
             first += len(own)
             value, effect = self._effect(known, own)
-            name = _names_of(self)[j]
+            name = input_names(self)[j]
             tables.append(DataFrame({"variable": name, "value": value, "effect": effect}))
         return concat(tables, ignore_index=True)
 
@@ -142,7 +146,8 @@ class _AdditiveColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_out
                 if len(np.unique(_values(design, j)[:1000])) > 2
             ]
         else:
-            chosen = [_number_of(column, names) for column in self.columns]
+            known = getattr(self, "feature_names_in_", None)
+            chosen = [find_column(c, "columns", len(names), known) for c in self.columns]
         if not len(chosen):
             raise ValueError(
                 "`X` has no column of more than two values; name some by `columns`, or leave this "
@@ -156,7 +161,7 @@ class _AdditiveColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_out
 
     @abstractmethod
     def _learn(self, values, name):
-        """What is to be known of a variable."""
+        """Learn about a variable from its values."""
 
     @abstractmethod
     def _labels(self, name, known):
@@ -230,7 +235,7 @@ class StepColumns(_AdditiveColumns):
     def thresholds_(self):
         """Thresholds by name."""
         check_is_fitted(self)
-        names = _names_of(self)
+        names = input_names(self)
         return {names[j]: t for j, t in zip(self.variables_, self._learned, strict=True)}
 
     def _check(self):
@@ -261,7 +266,7 @@ class StepColumns(_AdditiveColumns):
         codes = np.empty((len(values), len(values[0])), dtype)
         for v, (own, thresholds) in enumerate(zip(values, self._learned, strict=True)):
             codes[v] = np.searchsorted(thresholds, own)
-        return [CodedColumns(codes, tuple(Steps(len(known) + 1) for known in self._learned))]
+        return [CodedColumns(codes, tuple(StepBasis(len(known) + 1) for known in self._learned))]
 
     def _effect(self, known, coef):
         stays = np.flatnonzero(coef)
@@ -324,7 +329,7 @@ class SplineColumns(_AdditiveColumns):
     def knots_(self):
         """Knots by name."""
         check_is_fitted(self)
-        names = _names_of(self)
+        names = input_names(self)
         return {names[j]: knots for j, knots in zip(self.variables_, self._learned, strict=True)}
 
     def _check(self):
@@ -377,30 +382,3 @@ def _values(design, j):
     values = np.zeros(design.n_rows)
     values[design.indices[design.indptr[j] : design.indptr[j + 1]]] = stored
     return values
-
-
-def _header(X, design):
-    """What scikit-learn reads names of columns from."""
-    return design.header() if hasattr(X, "n_stored") else X
-
-
-def _names_of(transformer, design=None):
-    """Names of the columns that were fitted; x0, x1 and so on where there are none."""
-    names = getattr(transformer, "feature_names_in_", None)
-    if names is None and design is not None:
-        names = design.names
-    if names is None:
-        names = [f"x{j}" for j in range(transformer.n_features_in_)]
-    return np.array(names, dtype=object)
-
-
-def _number_of(column, names):
-    """Number of a column by its name or position."""
-    if isinstance(column, str):
-        found = np.flatnonzero(names == column)
-        if not len(found):
-            raise ValueError(f"`columns` has {column!r}, which `X` does not have.")
-        return int(found[0])
-    if not -len(names) <= column < len(names):
-        raise ValueError(f"`columns` has {column}, and `X` has {len(names):,} columns.")
-    return int(column) % len(names)

@@ -15,7 +15,7 @@ from ...data.design.kernels import COMPUTED, VALUE
 from .row_labels import Labels
 
 
-class Grouped(NamedTuple):
+class LabelledColumns(NamedTuple):
     """Columns of one variable."""
 
     where: np.ndarray  # positions of the columns
@@ -34,7 +34,7 @@ def groups_of(products, columns, positions):
 
 def add_grouped(products, columns, grouped, others, h, known, rows):
     """Write rows ``known:`` of X' diag(h) X where a column is grouped; `others` are not."""
-    grouped = [Grouped(where, *labelled()) for where, labelled in grouped]
+    grouped = [LabelledColumns(where, *labelled()) for where, labelled in grouped]
     products.threads.map(
         lambda k: _add_pairs(grouped[: k + 1], h, known, rows), range(len(grouped))
     )

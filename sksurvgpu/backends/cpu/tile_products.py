@@ -173,10 +173,7 @@ def add_products(X, low, high, columns, coef, form, eta):
 
 
 class Products:
-    """X in tiles, times coefficients and numbers of rows, for the columns of a model.
-
-    What tiles do not have, `computed` has (`data.design.computed`).
-    """
+    """X in tiles, times coefficients and numbers of rows; `computed` has what tiles do not."""
 
     def __init__(self, tiles, computed, pieces, threads):
         self.tiles, self.threads = tiles, threads
@@ -344,10 +341,9 @@ class Products:
     def _with_computed(self, columns, is_computed, numbers, form, labels):
         n_labels = 1 if labels is None else labels.n_labels
         of_row = None if labels is None else labels.by_row(self.tiles)
-        out = np.empty((len(columns), n_labels))
-        out[is_computed] = self.computed.sums(
-            columns[is_computed], numbers, form, of_row, n_labels, self.over_columns
-        )
+        some, out = columns[is_computed], np.empty((len(columns), n_labels))
+        over = self.over_columns
+        out[is_computed] = self.computed.sums(some, numbers, form, of_row, n_labels, over)
         out[~is_computed] = self.sums(columns[~is_computed], numbers, form, labels)
         return out
 

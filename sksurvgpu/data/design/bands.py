@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._compile import device, kernel
-from .computed import Block
+from .computed import ComputedBlock
 from .kernels import ONE, SIZE, SQUARE
 
 __all__ = ["BandColumns"]
 
 
 @dataclass(frozen=True, eq=False)
-class BandColumns(Block):
+class BandColumns(ComputedBlock):
     """Columns of one variable."""
 
     first: np.ndarray  # uint16: the first column that a row has

@@ -1,31 +1,26 @@
-"""Designs side by side, as one: columns of tables with the same rows, or computed and stored."""
+"""Designs side by side, as one: columns of tables with the same rows, or computed and stored.
+
+Functions take designs and make others by `replace`; `columns`, which calls them, has the class.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from ..._memory import available
-from .columns import Design
 from .computed import ComputedColumns
-from .kernels import COMPUTED, INDICATOR
+from .kernels import COMPUTED, DENSE, INDICATOR
 from .tables import read_table
 
-__all__ = ["computed_design", "join_names", "side_by_side", "store"]
+__all__ = ["join_names", "side_by_side", "store", "to_csc"]
 
 STORED_AT_ONCE = 2**27  # bytes of computed columns
 
 
-def computed_design(n_rows, blocks, names=None):
-    """Design of the columns of blocks, one after the other."""
-    p = sum(block.n_columns for block in blocks)
-    kind, nothing = np.full(p, COMPUTED, np.uint8), np.zeros(0)
-    indptr, number = np.zeros(p + 1, np.int64), np.arange(p)
-    arrays = kind, indptr, nothing.astype(np.int32), nothing, number
-    return Design(n_rows, *arrays, names, blocks=tuple(blocks))
-
-
 def store(design):
-    """The same columns, computed ones as those that a table of their values would have."""
+    """Store columns that are computed, as a table of their values would have them."""
     is_computed, n_bytes = design.kind == COMPUTED, 8.0 * design.n_rows
     computed = np.flatnonzero(is_computed)
     if n_bytes * len(computed) > available():
@@ -35,18 +30,21 @@ def store(design):
             "there is less memory; take fewer of them."
         )
     values, every = ComputedColumns(design), np.arange(design.n_rows)
-    parts = [design.select(~is_computed).with_names(None)]
+    parts = [design.select(~is_computed)]
     size = max(1, int(STORED_AT_ONCE // max(1.0, n_bytes)))
     for low in range(0, len(computed), size):
         table = values.values(computed[low : low + size], every)
-        parts.append(Design(*read_table(table.T, "X", may_be_empty=True)))
+        n_rows, kind, indptr, indices, stored, value_ptr, _ = read_table(
+            table.T, "X", may_be_empty=True
+        )
+        made = {"kind": kind, "indptr": indptr, "indices": indices, "values": stored}
+        parts.append(replace(design, n_rows=n_rows, value_ptr=value_ptr, blocks=(), **made))
     place = np.argsort(np.concatenate([np.flatnonzero(~is_computed), computed]))
     return side_by_side(parts).select(place).with_names(design.names)
 
 
 def side_by_side(designs):
     """Columns of designs with the same rows, without names."""
-    kind = np.concatenate([design.kind for design in designs])
     counts = np.concatenate([np.diff(design.indptr) for design in designs])
     n_values, n_computed, value_ptr = 0, 0, []
     for design in designs:
@@ -54,15 +52,35 @@ def side_by_side(designs):
         value_ptr.append(np.where(design.kind == INDICATOR, 0, design.value_ptr + moved))
         n_values += design.values.size
         n_computed += sum(block.n_columns for block in design.blocks)
-    return Design(
-        designs[0].n_rows,
-        kind,
-        np.concatenate([[0], np.cumsum(counts)]),
-        np.concatenate([design.indices[: design.indptr[-1]] for design in designs]),
-        np.concatenate([design.values for design in designs]),
-        np.concatenate(value_ptr),
+    return replace(
+        designs[0],
+        kind=np.concatenate([design.kind for design in designs]),
+        indptr=np.concatenate([[0], np.cumsum(counts)]),
+        indices=np.concatenate([design.indices[: design.indptr[-1]] for design in designs]),
+        values=np.concatenate([design.values for design in designs]),
+        value_ptr=np.concatenate(value_ptr),
+        names=None,
+        keeps_order=False,
         blocks=tuple(block for design in designs for block in design.blocks),
     )
+
+
+def to_csc(design):
+    """Columns of a design, none of which is computed, as a sparse array of scipy."""
+    from scipy.sparse import csc_array
+
+    indptr = np.concatenate([[0], np.cumsum(design.n_stored)])
+    # scipy wants one index type, int32 where it fits.
+    index_type = np.int32 if indptr[-1] < 2**31 else np.int64
+    indices, data = np.empty(indptr[-1], dtype=index_type), np.empty(indptr[-1])
+    for j in range(design.n_columns):
+        part, rows = slice(indptr[j], indptr[j + 1]), slice(design.indptr[j], design.indptr[j + 1])
+        is_dense = design.kind[j] == DENSE
+        indices[part] = np.arange(design.n_rows) if is_dense else design.indices[rows]
+        data[part] = design.stored_values(j)
+    X = csc_array((data, indices, indptr.astype(index_type)), shape=design.shape)
+    X.eliminate_zeros()
+    return X
 
 
 def join_names(names, others):

@@ -12,16 +12,16 @@ from functools import cached_property, partial
 import numpy as np
 
 from ..._compile import kernel
-from .computed import Block
+from .computed import ComputedBlock
 from .kernels import ONE, SIZE, SQUARE
 
-__all__ = ["CodedColumns", "Lookup", "Steps", "part_of"]
+__all__ = ["CodedColumns", "LookupBasis", "StepBasis", "part_of"]
 
 FEW_CODES = 256  # whose sums are so small that four of each stay in the nearest cache
 
 
 def part_of(values, form):
-    """What of entries counts."""
+    """Part of entries that counts."""
     if form == SIZE:
         return np.abs(values)
     if form == SQUARE:
@@ -30,7 +30,7 @@ def part_of(values, form):
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup:
+class LookupBasis:
     """Columns whose values stand in a table: a line for each code."""
 
     table: np.ndarray  # float64 (n_codes, n_columns)
@@ -66,7 +66,7 @@ class Lookup:
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepBasis:
     """Columns of ones where a code is above a threshold: column t has those above t."""
 
     n_codes: int
@@ -101,11 +101,11 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
-class CodedColumns(Block):
+class CodedColumns(ComputedBlock):
     """Columns of several variables, one behind the other, each with a code in every row."""
 
     codes: np.ndarray  # unsigned (n_variables, n_rows)
-    bases: tuple[Lookup | Steps, ...]  # the columns of each variable
+    bases: tuple[LookupBasis | StepBasis, ...]  # the columns of each variable
 
     @property
     def n_rows(self):

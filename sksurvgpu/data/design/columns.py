@@ -13,6 +13,7 @@ import numpy as np
 
 from ..._threads import over_columns
 from ..._versioned import Versioned
+from .beside import join_names, side_by_side, store, to_csc
 from .computed import ComputedColumns
 from .kernels import (
     COMPUTED,
@@ -153,7 +154,7 @@ class Design(Versioned):
         return self._with(rows.size, taken, [block.take(rows) for block in self.blocks])
 
     def _with(self, n_rows, arrays, blocks):
-        """The same columns of other rows."""
+        """Take the same columns of other rows."""
         if self.blocks:
             numbers = np.where(self.kind == COMPUTED, self.value_ptr, arrays.value_ptr)
             arrays = arrays._replace(value_ptr=numbers)
@@ -176,8 +177,6 @@ class Design(Versioned):
         design : Design
             The same columns, each an indicator, sparse or dense; this one where none is computed.
         """
-        from .beside import store
-
         return store(self) if self.blocks else self
 
     def arrays(self) -> DesignArrays:
@@ -268,8 +267,8 @@ class Design(Versioned):
         names = None if self.names is None else self.names[columns]
         kind, value_ptr = self.kind[columns], self.value_ptr[columns]
         blocks = self.blocks if (kind == COMPUTED).any() else ()
-        arrays = kind, indptr, indices, self.values, value_ptr
-        return Design(self.n_rows, *arrays, names, blocks=blocks)
+        values, n = self.values, self.n_rows
+        return Design(n, kind, indptr, indices, values, value_ptr, names, blocks=blocks)
 
     def with_names(self, names) -> "Design":
         """Design with these columns under other names."""
@@ -289,8 +288,6 @@ class Design(Versioned):
         design : Design
             A copy, with the columns of both.
         """
-        from .beside import join_names, side_by_side
-
         other = build_design(table, name="table", may_be_computed=True)
         if other.n_rows != self.n_rows:
             raise ValueError(
@@ -308,22 +305,7 @@ class Design(Versioned):
         X : scipy.sparse.csc_array of shape (n_rows, n_columns)
             In float64, with sorted indices and without stored zeros.
         """
-        from scipy.sparse import csc_array
-
-        if self.blocks:
-            return self.stored().to_scipy()
-        indptr = np.concatenate([[0], np.cumsum(self.n_stored)])
-        # scipy wants one index type, int32 where it fits.
-        index_type = np.int32 if indptr[-1] < 2**31 else np.int64
-        indices, data = np.empty(indptr[-1], dtype=index_type), np.empty(indptr[-1])
-        for j in range(self.n_columns):
-            part, rows = slice(indptr[j], indptr[j + 1]), slice(self.indptr[j], self.indptr[j + 1])
-            is_dense = self.kind[j] == DENSE
-            indices[part] = np.arange(self.n_rows) if is_dense else self.indices[rows]
-            data[part] = self.stored_values(j)
-        X = csc_array((data, indices, indptr.astype(index_type)), shape=self.shape)
-        X.eliminate_zeros()
-        return X
+        return to_csc(self.stored())
 
     def describe(self, groups=None, weights=None, *, n_threads: int = 1):
         """Describe every column, in all rows or in groups of them, in one pass.

@@ -15,12 +15,12 @@ import numpy as np
 
 from .kernels import COMPUTED
 
-__all__ = ["Block", "ComputedColumns"]
+__all__ = ["ComputedBlock", "ComputedColumns"]
 
 FEWEST_GROUPED = 4  # columns, whose products by BLAS take as long as by label
 
 
-class Block(ABC):
+class ComputedBlock(ABC):
     """Some columns of a design, side by side.
 
     Columns are named by their numbers in the block, ascending and without repetition.  `form` says
@@ -61,16 +61,16 @@ class Block(ABC):
         del columns
         return iter(())
 
-    def take(self, rows) -> Block:
+    def take(self, rows) -> ComputedBlock:
         """The block of some rows, which may come more than once."""
         return TakenRows(self, np.asarray(rows))
 
 
 @dataclass(frozen=True, eq=False)
-class TakenRows(Block):
+class TakenRows(ComputedBlock):
     """Rows of another block, by their numbers."""
 
-    block: Block
+    block: ComputedBlock
     rows: np.ndarray
 
     @property
@@ -157,7 +157,7 @@ class ComputedColumns:
             yield self.blocks[k], some, number[some] - self._ptr[k]
 
     def sums(self, columns, numbers, form, label, n_labels, over_columns):
-        """Sums of computed columns, as `Block.sums` has them."""
+        """Sums of computed columns, as `ComputedBlock.sums` has them."""
         numbers = self._given(numbers)
         label = None if label is None else self._given(label)
         out = np.empty((len(columns), n_labels))
