@@ -14,6 +14,7 @@ from .data.additive import SplineColumns as SplineColumns
 from .data.additive import StepColumns as StepColumns
 from .data.categories import CategoryColumns as CategoryColumns
 from .data.design.columns import Design as Design
+from .data.design.genotypes import read_bed as read_bed
 from .data.design.named import NamedColumns as NamedColumns
 from .data.outcomes.competing import competing_risks as competing_risks
 from .data.outcomes.counts import case_series as case_series

@@ -1,6 +1,7 @@
 """Results that functions return, with their tables, which nobody makes by hand."""
 
 from .bayes.posterior import Posterior
+from .data.design.genotypes import Genotypes
 from .inference.bootstrap import BootstrapResult
 from .inference.calibration import CalibratedEffects
 from .inference.certificate import Certificate
@@ -28,6 +29,7 @@ __all__ = [
     "DebiasedResult",
     "Episodes",
     "EpisodesReport",
+    "Genotypes",
     "JointTest",
     "LikelihoodRatioResult",
     "LongData",
