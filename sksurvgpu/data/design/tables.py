@@ -88,7 +88,7 @@ def check_arrow(table, name):
         raise ValueError(f"`{name}` is a damaged Arrow table: {error}; build it anew.") from error
 
 
-def _check_finite(n_nonfinite, label, name):
+def refuse_nonfinite(n_nonfinite, label, name):
     """Raise for the first column with NaN or infinite values; `label` names a column."""
     bad = np.flatnonzero(n_nonfinite)
     if bad.size:
@@ -109,7 +109,7 @@ def _from_sparse(X, name):
     data = csc.data.view(np.uint8) if csc.dtype == np.bool_ else csc.data
     data = data.astype(np.float64) if data.dtype.itemsize > 8 else data  # longdouble
     n_zero = scan_values(csc.indptr, data, n_nonfinite, has_only_ones)
-    _check_finite(n_nonfinite, str, name)
+    refuse_nonfinite(n_nonfinite, str, name)
     if n_zero:
         csc = csc if owned else csc.copy()
         csc.eliminate_zeros()
@@ -300,7 +300,7 @@ def _classify(blocks, n_columns, label, name):
         kind[part] = np.where(is_sparse, np.where(has_only_ones, INDICATOR, SPARSE), DENSE)
         counts[part] = np.where(is_sparse, n_nonzero, 0)
         first += len(values)
-    _check_finite(n_nonfinite, label, name)
+    refuse_nonfinite(n_nonfinite, label, name)
     return kind, counts
 
 
