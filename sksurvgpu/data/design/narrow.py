@@ -110,7 +110,7 @@ class NarrowColumns(ComputedBlock):
 
 @part_of_loop
 def _part(value, form):
-    """What of an entry counts, by choices that vectors have."""
+    """Part of an entry that counts, by choices that vectors have."""
     x = np.float64(value)
     if form == ONE:
         x = 1.0 if x != 0.0 else 0.0
