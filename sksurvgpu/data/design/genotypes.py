@@ -21,10 +21,10 @@ from ..._tables import Result, counted
 from ..._threads import over_columns
 from ..options import choice, whole
 from ..vectors import check_numbers
-from .of_blocks import design_of
 from .codes import part_of
 from .columns import Design
 from .computed import ComputedBlock
+from .of_blocks import design_of
 
 __all__ = ["Genotypes", "PackedGenotypes", "read_bed"]
 
