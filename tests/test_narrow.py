@@ -13,9 +13,9 @@ from sksurvgpu import (
     surv,
     wald,
 )
-from sksurvgpu.data.design.beside import design_of
 from sksurvgpu.data.design.kernels import ONE, SIZE, SQUARE, VALUE
 from sksurvgpu.data.design.narrow import NarrowColumns
+from sksurvgpu.data.design.of_blocks import design_of
 
 N, P = 301, 40
 FORMS = {VALUE: np.array, SIZE: np.abs, SQUARE: np.square, ONE: lambda x: 1.0 * (x != 0)}
@@ -56,7 +56,7 @@ def test_sums(kind):
 def test_a_matrix_is_not_copied_and_keeps_its_type():
     values = matrix("int8")
     assert NarrowColumns(values).nbytes == values.nbytes == N * P
-    X = design_of(NarrowColumns(values), np.array([f"c{j}" for j in range(P)], object))
+    X = design_of(NarrowColumns(values), names=np.array([f"c{j}" for j in range(P)], object))
     values[3, 5] = 99
     assert X[:, 5].dot([1.0])[3] == 99.0
     assert X[[4, 4, 1]].blocks[0].nbytes == 3 * P

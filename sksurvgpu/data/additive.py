@@ -79,7 +79,7 @@ class _AdditiveColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_out
         validate_data(self, header_of(X), reset=False, skip_check_array=True)
         others = np.setdiff1d(np.arange(design.n_columns), self.variables_)
         values = [_values(design, j) for j in self.variables_]
-        made = design_of(design.n_rows, self._blocks(values))
+        made = design_of(*self._blocks(values))
         parts = [design.select(others).with_names(None), made]
         return side_by_side(parts).with_names(self._names_out)
 

@@ -31,9 +31,8 @@ class Session:
         self.offset = None if offset is None else plan.per_copy(offset[plan.order])
         self.eta, self.trial_eta, self.u = np.zeros((3, plan.n_rows))
         self.n_columns = problem.n_columns
-        self.products = Products(
-            problem.tiles, problem.X.computed, tuple(problem.pieces().values()), threads
-        )
+        pieces = tuple(problem.pieces().values())
+        self.products = Products(problem.tiles, pieces, threads, problem.X.computed)
         self._here = self._taken = None  # the model at the last evaluation, and a matrix's
 
     @cached_property

@@ -175,7 +175,7 @@ def add_products(X, low, high, columns, coef, form, eta):
 class Products:
     """X in tiles, times coefficients and numbers of rows; `computed` has what tiles do not."""
 
-    def __init__(self, tiles, computed, pieces, threads):
+    def __init__(self, tiles, pieces, threads, computed=None):
         self.tiles, self.threads = tiles, threads
         self.computed, self.is_plain = computed, not (tiles.kind == COMPUTED).any()
         self.source, piece_ptr, self.first, self.shift = pieces

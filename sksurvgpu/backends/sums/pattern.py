@@ -67,7 +67,7 @@ class Arrangement:
         computed = ComputedColumns(rows.design, plan.order)
         pieces = rows.source, rows.piece_ptr, plan.first, plan.shift
         threads = Threads(1)  # an engine asks many partitions at a time
-        self.products = Products(tiles, computed, pieces, threads)
+        self.products = Products(tiles, pieces, threads, computed)
         self.offset = None if rows.offset is None else plan.per_copy(rows.offset[plan.order])
 
     @property

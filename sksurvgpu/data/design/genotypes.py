@@ -153,7 +153,7 @@ def read_bed(path, *, count="A1", missing="mean", n_threads=1) -> Genotypes:
     square = (counts * (values - mean[:, None]) ** 2).sum(axis=1)
     variants["missing"], variants["mean"] = counts[:, MISSING], mean
     variants["sd"] = np.sqrt(square / max(len(persons) - 1, 1))
-    return Genotypes(design_of(block.n_rows, [block], names), persons, variants)
+    return Genotypes(design_of(block, names=names), persons, variants)
 
 
 def _stand_ins(missing, counts, values, names):
