@@ -10,12 +10,11 @@ from sksurvgpu import (
     LogisticCCD,
     competing_risks,
     fit_path,
+    keep_types,
     surv,
     wald,
 )
 from sksurvgpu.data.design.kernels import ONE, SIZE, SQUARE, VALUE
-from sksurvgpu.data.design.narrow import NarrowColumns
-from sksurvgpu.data.design.of_blocks import design_of
 
 N, P = 301, 40
 FORMS = {VALUE: np.array, SIZE: np.abs, SQUARE: np.square, ONE: lambda x: 1.0 * (x != 0)}
@@ -30,7 +29,7 @@ def matrix(kind, order="F", seed=0):
 @pytest.fixture(params=["int8 F", "float32 C"])
 def given(request):
     kind, order = request.param.split()
-    X = design_of(NarrowColumns(matrix(kind, order)))
+    X = keep_types(matrix(kind, order))
     rng = np.random.default_rng(1)
     signal = X.stored().to_scipy()[:, [0, 7]].sum(axis=1)
     return X, rng.integers(0, 3, N), np.ceil(9 * rng.exponential(np.exp(-0.2 * signal)))
@@ -40,7 +39,7 @@ def given(request):
 def test_sums(kind):
     values = matrix(*kind.split())
     X, rng = values.astype(np.float64), np.random.default_rng(2)
-    block, numbers, label = NarrowColumns(values), rng.normal(size=N), rng.integers(0, 3, N)
+    block, numbers, label = keep_types(values).blocks[0], rng.normal(size=N), rng.integers(0, 3, N)
     of_label = numbers[:, None] * (label[:, None] == np.arange(3))
     for columns in (np.arange(P), np.array([1, 30]), np.array([4])):
         for form, part in FORMS.items():
@@ -55,15 +54,13 @@ def test_sums(kind):
 
 def test_a_matrix_is_not_copied_and_keeps_its_type():
     values = matrix("int8")
-    assert NarrowColumns(values).nbytes == values.nbytes == N * P
-    X = design_of(NarrowColumns(values), names=np.array([f"c{j}" for j in range(P)], object))
+    assert keep_types(values).blocks[0].nbytes == values.nbytes == N * P
+    X = keep_types(values, names=[f"c{j}" for j in range(P)])
     values[3, 5] = 99
     assert X[:, 5].dot([1.0])[3] == 99.0
     assert X[[4, 4, 1]].blocks[0].nbytes == 3 * P
     assert X[[3, 3, 1]][:, 5].to_scipy().toarray().ravel().tolist() == [99, 99, values[1, 5]]
-    np.testing.assert_array_equal(
-        design_of(NarrowColumns(values[::2])).to_scipy().toarray(), values[::2]
-    )
+    np.testing.assert_array_equal(keep_types(values[::2]).to_scipy().toarray(), values[::2])
 
 
 MODELS = {
@@ -95,16 +92,27 @@ def test_inference_paths_and_cross_validation(given):
     np.testing.assert_allclose(chosen[0].coef_, chosen[1].coef_, rtol=0, atol=1e-10)
 
 
+def test_a_matrix_may_lie_in_a_file(tmp_path):
+    values = matrix("float32", "C")
+    np.save(tmp_path / "values.npy", values)
+    y = np.arange(N) % 3 == 0
+    mapped, held = (
+        LogisticCCD(alpha=0.01).fit(keep_types(given), y).coef_
+        for given in (np.load(tmp_path / "values.npy", mmap_mode="r"), values)
+    )
+    np.testing.assert_array_equal(mapped, held)
+
+
 def test_mistakes():
     values = matrix("float32", "C")
     values[5, 3], values[6, 3], values[7, 8] = np.nan, np.inf, np.nan
     with pytest.raises(
-        ValueError, match=r"`X` has 2 NaN or infinite value\(s\) in column 3 \(and 1"
+        ValueError, match=r"`values` has 2 NaN or infinite value\(s\) in column 3 \(and 1"
     ):
-        NarrowColumns(values)
-    with pytest.raises(ValueError, match=r"`table` has shape \(3,\), must be two-dimensional"):
-        NarrowColumns(np.zeros(3, np.int8), name="table")
-    with pytest.raises(
-        TypeError, match="`X` has dtype int64, which has no narrow columns; pass one"
-    ):
-        NarrowColumns(np.zeros((3, 2), np.int64))
+        keep_types(values)
+    with pytest.raises(ValueError, match="`names` has 2 entries, `values` has 40 columns"):
+        keep_types(matrix("int8"), names=["a", "b"])
+    with pytest.raises(ValueError, match=r"`values` has shape \(3,\), must be two-dimensional"):
+        keep_types(np.zeros(3, np.int8))
+    with pytest.raises(TypeError, match="`values` has dtype int64, must have one of bool, int8"):
+        keep_types(np.zeros((3, 2), np.int64))

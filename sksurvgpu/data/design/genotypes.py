@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ def read_bed(path, *, count="A1", missing="mean", n_threads=1) -> Genotypes:
     stem = str(stem.with_suffix("") if stem.suffix == ".bed" else stem)
     persons, variants = _read_lines(f"{stem}.fam", PERSON), _read_lines(f"{stem}.bim", VARIANT)
     names, values = _names(variants, count), np.tile(copies, (len(variants), 1))
-    block = PackedGenotypes(f"{stem}.bed", len(persons), values)
+    block = PackedGenotypes(os.path.abspath(f"{stem}.bed"), len(persons), values)
     counts = block.count(whole(n_threads, "n_threads", 1))
     values[:, MISSING] = _stand_ins(missing, counts, values, names)
     mean = (counts * values).sum(axis=1) / len(persons)
@@ -221,30 +222,36 @@ def _names(variants, count):
     return names.to_numpy(dtype=object)
 
 
+@dataclass(frozen=True, eq=False)
 class PackedGenotypes(ComputedBlock):
-    """Columns of two bits a row, in a file.
+    """Columns of two bits a row, in a file."""
 
-    Parameters
-    ----------
-    path : str
-    n_rows : int
-    values : ndarray of shape (n_columns, 4)
-        The number that each code stands for.
-    """
+    path: str
+    n_rows: int
+    of_code: np.ndarray  # (n_columns, 4): the number that each code stands for
 
-    def __init__(self, path, n_rows, values):
-        self.path, self.n_rows, self.of_code = os.path.abspath(path), n_rows, values
-        self.n_columns, self.nbytes = len(values), values.nbytes
-        shape = self.n_columns, -(-n_rows // 4)
-        _check_file(self.path, HEADER + shape[0] * shape[1], n_rows, self.n_columns)
-        packed = np.memmap(self.path, np.uint8, "r", HEADER, shape)
-        self._packed = np.asarray(packed)  # which kernels know the type of
+    def __post_init__(self):
+        n_bytes = HEADER + self.n_columns * -(-self.n_rows // 4)
+        _check_file(self.path, n_bytes, self.n_rows, self.n_columns)
+
+    @property
+    def n_columns(self):
+        return len(self.of_code)
+
+    @property
+    def nbytes(self):
+        return self.of_code.nbytes
+
+    @cached_property
+    def _packed(self):
+        shape = self.n_columns, -(-self.n_rows // 4)
+        return np.asarray(np.memmap(self.path, np.uint8, "r", HEADER, shape))  # as kernels know it
 
     def __reduce__(self):
         return PackedGenotypes, (self.path, self.n_rows, self.of_code)
 
     def count(self, n_threads):
-        """How many rows have each code, int64 (n_columns, 4)."""
+        """Count the rows of each code, int64 (n_columns, 4)."""
         counts = np.zeros((self.n_columns, 4), np.int64)
 
         def part(low, high):

@@ -7,14 +7,18 @@ know, pieces of it are copied.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..._compile import kernel, part_of_loop
+from .columns import Design
 from .computed import ComputedBlock
 from .kernels import ONE, SIZE, SQUARE
+from .of_blocks import design_of
 from .tables import check_shape, refuse_nonfinite
 
-__all__ = ["NarrowColumns"]
+__all__ = ["NarrowColumns", "keep_types"]
 
 TYPES = "bool", "int8", "uint8", "int16", "uint16", "float16", "float32"
 LANES = 64  # sums of a column at once, which wait for nothing and fill registers
@@ -22,68 +26,108 @@ TILE = 8192  # rows, whose numbers stay in cache for all columns
 PIECE = 2**18  # entries that are copied at once
 
 
-class NarrowColumns(ComputedBlock):
-    """Columns of a matrix, which is not copied where its columns or rows lie side by side.
+def keep_types(values, *, names=None) -> Design:
+    """Take a dense matrix as it is, in its own type: no float64 is made of it.
+
+    What fits read of it they convert as they go, and sums are in float64. Results are those of the
+    matrix in float64; bytes and flags are read somewhat faster, half precision slower.
 
     Parameters
     ----------
     values : ndarray of shape (n_rows, n_columns)
-        Of 8 or 16 bits or float32, all finite. It is not to be written to.
-    name : str, default="X"
-        Name of the matrix in messages.
+        Of flags, integers of 8 or 16 bits, float16 or float32, all finite; also one that lies in a
+        file (``numpy.load(path, mmap_mode="r")``). It is not copied, and not to be written to,
+        where its rows or columns lie side by side.
+    names : sequence of str, optional
+        Of the columns.
+
+    Returns
+    -------
+    X : Design
+        With computed columns; ``with_columns`` adds others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksurvgpu import keep_types
+    >>> values = np.random.default_rng(0).integers(0, 256, (1000, 20), dtype=np.uint8)
+    >>> X = keep_types(values)
+    >>> X
+    <Design of 1,000 rows and 20 columns (20 computed) with 0 sparse entries>
     """
-
-    def __init__(self, values, name="X"):
-        values = np.asarray(values)
-        check_shape(values.shape, name, may_be_empty=True)
-        if values.dtype not in TYPES:
-            raise TypeError(
-                f"`{name}` has dtype {values.dtype}, which has no narrow columns; pass one of "
-                f"{', '.join(TYPES)}."
+    values = np.asarray(values)
+    check_shape(values.shape, "values")
+    if values.dtype not in TYPES:
+        raise TypeError(
+            f"`values` has dtype {values.dtype}, must have one of {', '.join(TYPES)}; a matrix of "
+            "another type goes to estimators as it is."
+        )
+    if names is not None:
+        names = np.array(names, dtype=object)
+        if names.shape != values.shape[1:]:
+            raise ValueError(
+                f"`names` has {names.size:,} entries, `values` has {values.shape[1]:,} columns."
             )
-        self.n_rows, self.n_columns = values.shape
-        if not (values.flags.c_contiguous or values.flags.f_contiguous):
-            values = np.asfortranarray(values)
-        self._lines, self.nbytes = values.T, values.nbytes  # a line is a column
-        if values.dtype == bool:
-            self._lines = self._lines.view(np.uint8)
-        self._is_half = values.dtype == np.float16
-        if values.dtype.kind == "f":
-            refuse_nonfinite(self._count_nonfinite(), str, name)
+    if not (values.flags.c_contiguous or values.flags.f_contiguous):
+        values = np.asfortranarray(values)
+    block = NarrowColumns(values.view(np.uint8).T if values.dtype == bool else values.T)
+    if values.dtype.kind == "f":
+        refuse_nonfinite(block.count_nonfinite(), str if names is None else names.item, "values")
+    return design_of(block, names=names)
 
-    def _count_nonfinite(self):
-        """How many NaN and infinite values each column has."""
+
+@dataclass(frozen=True, eq=False)
+class NarrowColumns(ComputedBlock):
+    """Columns of a matrix."""
+
+    lines: np.ndarray  # (n_columns, n_rows), either of which lie side by side
+
+    @property
+    def n_columns(self):
+        return self.lines.shape[0]
+
+    @property
+    def n_rows(self):
+        return self.lines.shape[1]
+
+    @property
+    def nbytes(self):
+        return self.lines.nbytes
+
+    @property
+    def _is_half(self):
+        return self.lines.dtype == np.float16
+
+    def count_nonfinite(self):
+        """Count the NaN and infinite values of each column."""
         found = np.zeros(self.n_columns, np.int64)
         step = max(1, PIECE // self.n_columns)
         for low in range(0, self.n_rows, step):
-            found += np.count_nonzero(~np.isfinite(self._lines[:, low : low + step]), axis=1)
+            found += np.count_nonzero(~np.isfinite(self.lines[:, low : low + step]), axis=1)
         return found
 
     def take(self, rows):
-        lines = self._lines[:, rows]
-        taken = object.__new__(NarrowColumns)
-        taken._lines = lines if self._lines.flags.c_contiguous else np.asfortranarray(lines)
-        taken._is_half, taken.nbytes = self._is_half, lines.nbytes
-        taken.n_columns, taken.n_rows = lines.shape
-        return taken
+        taken = self.lines[:, rows]
+        is_by_column = self.lines.flags.c_contiguous
+        return NarrowColumns(taken if is_by_column else np.asfortranarray(taken))
 
     def _pieces(self, columns):
         """Rows, lines of numbers for them, and which of these are the columns."""
-        if self._lines.flags.c_contiguous and not self._is_half:
-            yield slice(0, self.n_rows), self._lines, columns
+        if self.lines.flags.c_contiguous and not self._is_half:
+            yield slice(0, self.n_rows), self.lines, columns
             return
-        kept = np.float32 if self._is_half else self._lines.dtype
+        kept = np.float32 if self._is_half else self.lines.dtype
         step, every = max(TILE // 8, PIECE // max(1, len(columns))), np.arange(len(columns))
         for low in range(0, self.n_rows, step):
             rows = slice(low, low + step)
-            yield rows, np.ascontiguousarray(self._lines[columns, rows], kept), every
+            yield rows, np.ascontiguousarray(self.lines[columns, rows], kept), every
 
     def _as_rows(self, columns):
         """Rows of all columns from the first to the last one, where these are most of them."""
         is_apart = len(columns) == 0 or columns[-1] - columns[0] >= 2 * len(columns)
-        if self._is_half or self._lines.flags.c_contiguous or is_apart:
+        if self._is_half or self.lines.flags.c_contiguous or is_apart:
             return None
-        return self._lines.T
+        return self.lines.T
 
     def sums(self, columns, numbers, form, label=None, n_labels=1):
         out, rows = np.zeros((len(columns), n_labels)), self._as_rows(columns)
@@ -105,7 +149,7 @@ class NarrowColumns(ComputedBlock):
             add_lines(lines, which, coef, form, out[part])
 
     def values(self, columns, rows):
-        return self._lines[np.ix_(columns, rows)].astype(np.float64)
+        return self.lines[np.ix_(columns, rows)].astype(np.float64)
 
 
 @part_of_loop
