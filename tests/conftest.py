@@ -26,12 +26,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 PUBLISHED = Path(__file__).parent / "oracles" / "published"
 
 
-# What a run of all tests leaves to --thorough: what has the mark, and in these files more of what
-# others test in brief, for each penalty, backend and place of rows. A file that is named is run as
-# it is.
+# What a run of all tests leaves to --thorough: what has the mark (but for cases that it names), and
+# in these files more of what others test in brief, for each penalty, backend and place of rows, and
+# what users have no part in: a device that stands in, references, style. A file that is named is
+# run as it is.
 TESTS = Path(__file__).resolve().parent
 THOROUGH = (
     [TESTS / "attacks", *TESTS.glob("test_cuda_*.py"), *TESTS.glob("test_far_*.py")]
+    + [*TESTS.glob("test_gpu_*.py")]
+    + [TESTS / f"test_{name}.py" for name in ("groups_cuda", "house", "oracles", "stand_in")]
+    + [TESTS / f"test_{name}.py" for name in ("site_differences", "site_replicas")]
     + [TESTS / f"test_{name}.py" for name in ("adaptive", "bounds", "broken_ridge")]
     + [TESTS / f"test_{name}.py" for name in ("firth", "fused", "groups", "hierarchical", "links")]
     + [TESTS / f"test_{name}.py" for name in ("new_likelihood", "new_penalty", "nonconvex")]
@@ -71,16 +75,16 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_modifyitems(config, items):
     """Leave out what is thorough, and begin with what is long: workers would wait for it."""
     if _is_short(config):
-        left_out = [item for item in items if _is_thorough(item)]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in {*left_out}]
+        left_out = {item: _is_thorough(item) for item in items}
+        config.hook.pytest_deselected(items=[item for item in items if left_out[item]])
+        items[:] = [item for item in items if not left_out[item]]
     items.sort(key=lambda item: item.nodeid.partition("::")[0] not in LONG)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
-# Estimators share their face: a survival model, a classifier and a search have it checked by
-# scikit-learn. Exact steps have kernels of their own for every likelihood and form of its data.
-CHECKED = ("NumericOutcome(", "LogisticCCD(", "PoissonCV(")
+# Estimators share their face: a survival model and a classifier have it checked by scikit-learn.
+# Exact steps have kernels of their own for every likelihood and form of its data.
+CHECKED = ("NumericOutcome(", "LogisticCCD(")
 EXACT = re.compile(r"breslow|(?<!conditional[_ ])logistic")
 LIKELIHOOD = re.compile(r"efron|fine[_-]gray|poisson|gaussian|linear|logistic|series|sets")
 ALL_EXACT = ("test_certificate_of_the_exact_algorithm", "test_cycle_of_exact_steps")
@@ -89,7 +93,8 @@ ALL_EXACT += ("test_both_algorithms_find_one_optimum",)
 
 def _is_thorough(item):
     """Whether a test is marked, or does for one more model what others do for one."""
-    if item.get_closest_marker("thorough") is not None:
+    mark = item.get_closest_marker("thorough")
+    if mark is not None and not re.search(mark.kwargs.get("but", "$^"), item.name):
         return True
     if item.name.startswith("test_scikit_learn_checks["):
         return not any(name in item.name for name in CHECKED)

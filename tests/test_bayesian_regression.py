@@ -94,6 +94,7 @@ def one_column_z(kind, prior, route, n_chains=400, n_tune=40, n_sweeps=50):
     return largest_z(total / n_sweeps, expected)
 
 
+@pytest.mark.thorough(but=r"-columns")
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -240,6 +241,7 @@ def test_sweeps_leave_the_joint_distribution_as_it_is(name, prior, shape):
     assert z < allowed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "prior", "route"),
     [

@@ -71,6 +71,7 @@ def check_bits(problem, weights, eta):
     return found
 
 
+@pytest.mark.thorough(but=r"\[7-")
 @pytest.mark.parametrize("weights", [False, True], ids=["plain", "weights"])
 @pytest.mark.parametrize("name", ALL)
 def test_threads_leave_the_bits(name, weights, block, check_close):
@@ -96,6 +97,7 @@ def test_blocks_are_one_evaluation(name, monkeypatch, check_close):
         check_close(parts[key], whole[key], kind, context=key)
 
 
+@pytest.mark.thorough(but=r"\[7-")
 @pytest.mark.parametrize("ties", ["breslow", "efron"])
 @pytest.mark.parametrize("n_times", [1, 2, 5])
 @pytest.mark.parametrize("start", [False, True])
@@ -133,6 +135,7 @@ def test_copies_of_rows(n_strata, block, check_close):
     check_close(found["loglik"], reference(data, eta).loglik, "loglik")
 
 
+@pytest.mark.thorough(but=r"\[7-")
 @pytest.mark.parametrize("ties", ["breslow", "efron"])
 @pytest.mark.parametrize("start", [False, True])
 def test_logarithms(ties, start, block, check_close):
@@ -146,6 +149,7 @@ def test_logarithms(ties, start, block, check_close):
     check_close(found["u"], expected.u[found["order"]], "u")
 
 
+@pytest.mark.thorough(but=r"\[7-")
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("name", [*COX, "fine_gray", "logistic", "conditional_poisson"])
 def test_predictors_that_are_no_numbers(name, value, block):

@@ -38,6 +38,7 @@ def draws(seed, n_units, kind, n_replicates):
     return np.array(found, float).T
 
 
+@pytest.mark.thorough(but=r"\[(cox|conditional logistic|linear)-")
 @pytest.mark.parametrize("kind", ["multinomial", "exponential"])
 @pytest.mark.parametrize("name", list(FACES))
 def test_replicates_are_fits_to_weights(name, kind):

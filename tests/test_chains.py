@@ -107,6 +107,7 @@ def press_at(iteration, chain=0, times=1):
     return press
 
 
+@pytest.mark.thorough(but=r"True")
 @pytest.mark.parametrize("options", [{}, {"n_threads": 3}, {"batched": True}])
 @pytest.mark.parametrize("folder", [False, True])
 def test_interrupted_runs_keep_what_they_have(options, folder, tmp_path):

@@ -140,6 +140,7 @@ def loans(monkeypatch):
     return taken
 
 
+@pytest.mark.thorough(but=r"all arguments|conditional logistic-held|poisson-van")
 @pytest.mark.parametrize("scoring", ["van_houwelingen", "held_out"])
 @pytest.mark.parametrize("name", [name for name in CASES if "varying" not in name])
 def test_scores_are_those_of_a_loop(name, scoring, request):
@@ -162,6 +163,7 @@ def test_scores_are_those_of_a_loop(name, scoring, request):
     np.testing.assert_allclose(results["standard_error"], error, rtol=1e-5)
 
 
+@pytest.mark.thorough(but=r"cox, time|all arguments|logistic")
 @pytest.mark.parametrize("name", CASES)
 def test_the_chosen_fit_is_the_plain_one(name):
     face, many, single, params, names = CASES[name]
@@ -458,6 +460,7 @@ def test_predictions_beyond_floating_point_are_the_worst():
     assert model.alpha_ == 10.0
 
 
+@pytest.mark.thorough(but=r"cox-0\.5|logistic-1")
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("name", ["logistic", "cox", "poisson"])
 def test_loans_and_columns_without_effect(name, ratio, loans, monkeypatch):

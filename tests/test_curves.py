@@ -45,6 +45,7 @@ def cox():
     return CoxLassoCCD(**TIGHT).fit(X, COX)
 
 
+@pytest.mark.thorough(but=r"\[model0")
 @pytest.mark.parametrize(
     ("model", "y", "strata", "rtol"),
     [

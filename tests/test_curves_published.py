@@ -21,6 +21,7 @@ def fit_of(case):
     return CoxLassoCCD(ties=case["options"]["ties"], **TIGHT).fit(X, y, **rows), X, y, rows
 
 
+@pytest.mark.thorough(but=r"weights|finegray")
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if "curves" in case])
 def test_intervals_of_survfit(name):
     case = CASES[name]

@@ -65,6 +65,7 @@ def mixed_table(n_rows, rng):
     )
 
 
+@pytest.mark.thorough(but=r"array-csc-|float64")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("container", ["matrix", "array"])
@@ -262,6 +263,7 @@ def test_polars_input():
     assert design.kind.tolist() == [DENSE, INDICATOR, SPARSE]
 
 
+@pytest.mark.thorough(but=r"3-int32-|-65")
 @pytest.mark.parametrize("n_rows", [1, 2, 33, 63, 64, 65, 200, 4095, 4096, 4097, 10_000])
 @pytest.mark.parametrize("order_dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("n_threads", [1, 3])

@@ -55,6 +55,7 @@ def compare(model, sample, eta, check_close, context=""):
     return session, expected, problem
 
 
+@pytest.mark.thorough(but=r"8\.0-weights|1\.0-plain")
 @pytest.mark.parametrize("weights", [False, True], ids=["plain", "weights"])
 @pytest.mark.parametrize("spread", [1.0, 8.0])
 def test_evaluation(model, weights, spread, check_close):
@@ -73,6 +74,7 @@ def test_gradient_is_the_derivative(model, check_close):
     check_close(difference, u, "finite difference")
 
 
+@pytest.mark.thorough(but=r"--1")
 @pytest.mark.parametrize("far", [-1e4, 1e4])
 def test_rows_without_weight_are_absent(model, far, check_close):
     """Their predictors may be anything."""
@@ -163,6 +165,7 @@ def test_diagonal_of_the_model_is_exact(name, check_close):
 FREE = [name for name, model in MODELS.items() if model.free and not name.endswith("many")]
 
 
+@pytest.mark.thorough(but=r"efron|strata and curves|conditional_logistic")
 @pytest.mark.parametrize("name", FREE)
 def test_curvature_is_that_of_the_free_means(name, check_close):
     """u sums to zero in every group; its differences are the Hessian that the oracle knows."""
@@ -177,6 +180,7 @@ def test_curvature_is_that_of_the_free_means(name, check_close):
     check_close(differences, hessian, "finite difference")
 
 
+@pytest.mark.thorough(but=r"mixed")
 @pytest.mark.parametrize("kind", ["indicator", "valued", "dense", "mixed"])
 def test_matrix_is_the_model(formed_model, kind, check_close):
     """Of columns in any order, in one go and extended by some."""

@@ -45,6 +45,7 @@ def test_evaluations_are_the_oracle_s(name, own, check_close):
             check_close(gradients[b], dense(sample.X).T @ expected.u, "u")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ON_DEVICE)
 def test_a_device_evaluates_as_the_cpu_does(name, monkeypatch, check_close):
     from gpu.backend import simulate_backend

@@ -60,6 +60,7 @@ def drawn(name, seed):
 # -- information and scores -------------------------------------------------------------------
 
 
+@pytest.mark.thorough(but=r"-2\]")
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", MODELS)
 def test_information_is_the_hessian(name, seed, check_close):
@@ -267,6 +268,7 @@ def test_sets_and_subjects_are_clusters_unless_told_otherwise():
 # -- columns without information --------------------------------------------------------------
 
 
+@pytest.mark.thorough(but=r"False-8|True-0")
 @pytest.mark.parametrize(("place", "left_out"), [(0, "c1"), (1, "c1"), (8, "sum")])
 @pytest.mark.parametrize("robust", [False, True])
 @pytest.mark.parametrize("name", FACES)

@@ -90,6 +90,7 @@ def test_cox_residuals(name):
         close(residuals(model, X, y, KINDS.get(kind, kind), **rows), expected)
 
 
+@pytest.mark.thorough(but=r"weights")
 @pytest.mark.parametrize("name", OF_MODEL["cox"])
 def test_proportional_hazards(name):
     case, model, X, y, rows = cox_fit(name)

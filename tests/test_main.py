@@ -189,6 +189,7 @@ def test_ratios_are_the_largest_beside_the_truth():
     np.testing.assert_allclose(np.log(table["true"])[:2], [2.0, -1.0])
 
 
+@pytest.mark.thorough
 def test_figures_of_the_tour_are_those_of_the_fits():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     data = simulate_cox(200, 5, density=0.4, random_state=0)

@@ -86,6 +86,7 @@ def concordance_or_none(*rows, **options):
         return None
 
 
+@pytest.mark.thorough(but=r"-[01]\]")
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("censoring", ["pooled", "stratified"])
 @pytest.mark.parametrize("names", [(), ("horizon",), ("strata",), ("sample_weight",), "all"])

@@ -94,6 +94,7 @@ class TestRows:
 COPIED = [name for name, model in MODELS.items() if model.copies]
 
 
+@pytest.mark.thorough(but=r"-0\]")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", COPIED)
 def test_weights_are_copies(name, seed, check_same):

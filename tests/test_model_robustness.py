@@ -38,6 +38,7 @@ def extreme(model, seed, scale, **kwargs):
     return sample.with_(offset=drawn(seed, sample.n, scale))
 
 
+@pytest.mark.thorough(but=r"-1000\.0")
 @pytest.mark.parametrize("scale", [1e2, 1e3, 1e5])
 @pytest.mark.parametrize("name", NOT_COX)
 def test_extreme_predictors(name, scale, tolerance):
@@ -58,6 +59,7 @@ def test_extreme_predictors(name, scale, tolerance):
     assert error <= max(noise, tolerance("u") * max(1.0, np.abs(expected.u).max()))
 
 
+@pytest.mark.thorough(but=r"-1000\.0")
 @pytest.mark.parametrize("scale", [1e2, 1e3, 1e5])
 @pytest.mark.parametrize("name", NOT_COX)
 def test_extreme_offsets(name, scale, algorithm):
@@ -257,6 +259,7 @@ def test_nothing_to_fit(name, key, value, lam, algorithm):
     assert solution.loglik == solution.objective == solution.lam_max == 0.0
 
 
+@pytest.mark.thorough(but=r"-1\.0\]")
 @pytest.mark.parametrize("lam", [0.0, 1.0])
 def test_no_row_has_weight(model, lam, algorithm):
     sample = model.sample(86, p=3)

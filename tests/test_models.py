@@ -158,6 +158,7 @@ class TestMinima:
         assert largest <= 1e-11
         check_minimum(model, family, coef, slope, at_zero)
 
+    @pytest.mark.thorough(but=r"-8\]")
     @pytest.mark.parametrize("quick", [0.0, 1.0], ids=["and steps", "first"])
     def test_passes_and_steps(self, name, coupled, quick, monkeypatch):
         """Newton's steps whenever passes may be followed by them, and where these are slow."""
@@ -591,6 +592,7 @@ class TestSecants:
             pairs.learn(step, hessian @ step, 1.0)
         return model, hessian, pairs, rng
 
+    @pytest.mark.thorough(but=r"1\.0-7|1000\.0-1\]")
     @pytest.mark.parametrize("n_pairs", [1, 7, 3 * PAIRS])
     @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
     @pytest.mark.parametrize("kind", KINDS)

@@ -140,6 +140,7 @@ def awful_rows(rng, kind, n=60):
     return X, y
 
 
+@pytest.mark.thorough(but=r"[01]-(cox|logistic)|-[01]\]")
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("kind", "estimator"), [("cox", COX), ("logistic", LOGISTIC)])
 def test_no_row_changes_a_sum_by_more_than_its_bound(kind, estimator, seed):

@@ -296,6 +296,7 @@ def test_chains_depend_on_nothing_but_the_seed(name):
     np.testing.assert_array_equal(draws(n_chains=3, keep="float32"), expected.astype("float32"))
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings(TOO_SHORT)
 @pytest.mark.parametrize("name", thin(2, ["logistic", "cox"]))
 def test_a_device_draws_as_the_cpu_does(name, monkeypatch):

@@ -93,6 +93,7 @@ def check_optimum(solution, model, sample, lam, tolerance, **penalty):
 PENALTIES = [(1.0, 0.3), (1.0, 0.02), (0.5, 0.05), (0.0, 0.5)]  # share of the lasso, size
 
 
+@pytest.mark.thorough(but=r"efron|strata and curves|conditional_logistic: many|origin")
 def test_certificate_of_routes(routed_model, tolerance):
     sample = routed_model.sample(30, p=20)
     largest = largest_gradient(routed_model, sample)
@@ -120,6 +121,7 @@ def test_unpenalized(model, algorithm, tolerance):
     assert np.isnan(solution.gap)
 
 
+@pytest.mark.thorough(but=r"breslow: few|fine_gray: one|logistic: few|poisson: one|exact")
 def test_factors(any_way, tolerance):
     model, way = any_way
     sample = model.sample(33, p=8)
@@ -154,6 +156,7 @@ def test_what_converged_promises(model, algorithm):
         assert (left[1:] <= 0.0101 * lam * factor[1:]).all()
 
 
+@pytest.mark.thorough(but=r"efron: one|fine_gray: few|conditional_poisson: few|logistic: one|exact")
 def test_fixed_columns_are_offsets(any_way, check_close):
     model, way = any_way
     sample = model.sample(34, p=6)
@@ -171,6 +174,7 @@ def test_fixed_columns_are_offsets(any_way, check_close):
     check_close(held.loglik, expected.loglik, "loglik")
 
 
+@pytest.mark.thorough(but=r"-0\.5\]|efron|curves")
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.5, 0.0])
 def test_gap_bounds_the_distance_to_the_optimum(model, l1_ratio):
     sample = model.sample(35, p=10)

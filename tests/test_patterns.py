@@ -42,6 +42,7 @@ def check_part(pattern, attribute, base):
     assert part.__module__.startswith(f"{pattern.__module__}.")
 
 
+@pytest.mark.thorough
 def test_a_likelihood_imports_no_backend():
     code = (
         "import sys, sksurvgpu.likelihoods as found\n"

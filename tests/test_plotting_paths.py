@@ -121,6 +121,7 @@ def test_names_without_room_are_left_out_least_first():
     assert [text.get_text() for text in display.labels_[:2]] == ["x39", "x38"]
 
 
+@pytest.mark.thorough(but=r"alpha")
 @pytest.mark.layout
 @pytest.mark.parametrize(
     ("coefs", "alphas"),
@@ -140,6 +141,7 @@ def test_awkward_paths(coefs, alphas, x):
     assert np.all(np.isfinite(display.ax_.get_xlim())) and np.ptp(display.ax_.get_xlim()) > 0
 
 
+@pytest.mark.thorough(but=r"1\.8-0\.02|7\.0-1e-05")
 @pytest.mark.layout
 @pytest.mark.parametrize("least", [0.19, 0.02, 1e-5, 1e-12])
 @pytest.mark.parametrize("width", [1.8, 7.0])

@@ -28,6 +28,7 @@ FRAME = pd.DataFrame(
 )
 
 
+@pytest.mark.thorough(but=r"\[PrepareColumns\(\)-")
 @parametrize_with_checks([PrepareColumns(), PrepareColumns(scale="sd")])
 def test_it_is_a_transformer_of_scikit_learn(estimator, check):
     check(estimator)

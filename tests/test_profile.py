@@ -64,6 +64,7 @@ def published(case):
     return MODELS[case["model"]](alpha=0, **case["options"]), pd.DataFrame(data["X"]), y, given
 
 
+@pytest.mark.thorough(but=r"lung|pbc|swiss|heart-start-offset")
 @pytest.mark.parametrize(
     "case",
     PUBLISHED_CASES,

@@ -86,6 +86,7 @@ def slopes_of(model, X, y, case, step=1e-4):
     return np.diff(curve["log_likelihood"].to_numpy().reshape(-1, 2), axis=1)[:, 0] / (2 * step)
 
 
+@pytest.mark.thorough(but=r"0\.4-(cox|poisson|conditional logistic)")
 @pytest.mark.parametrize("name", list(FACES))
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.4])
 def test_gradients_of_every_model(name, l1_ratio):

@@ -132,6 +132,7 @@ def draw(seed):
     return persons, {"ratio": int(rng.integers(1, 5)), "caliper": caliper, "scale": "raw"}
 
 
+@pytest.mark.thorough(but=r"largest|closest")
 @pytest.mark.parametrize("order", ["closest", "largest", "smallest", "data"])
 def test_matching_by_brute_force(order):
     n_matched = 0
@@ -158,6 +159,7 @@ def test_matching_by_brute_force(order):
     assert n_matched > 50
 
 
+@pytest.mark.thorough
 @given(
     persons=st.lists(
         st.tuples(st.booleans(), st.integers(1, 9), st.integers(0, 1)), min_size=2, max_size=40

@@ -176,6 +176,7 @@ def one_set(n, cases, eta, weights=None):
     return open_session(model, sample, eta)[:2]
 
 
+@pytest.mark.thorough(but=r"ascending")
 @pytest.mark.parametrize("stratum", LARGE_STRATA, ids=lambda stratum: stratum["name"])
 @pytest.mark.parametrize("order", ["ascending", "descending", "mixed"])
 def test_large_sets(stratum, order):
@@ -196,6 +197,7 @@ def test_large_sets(stratum, order):
     np.testing.assert_allclose(shares, np.delete(pi, cases), rtol=1e-9)
 
 
+@pytest.mark.thorough(but=r"-15\.0")
 @pytest.mark.parametrize("spread", [0.0, 1.0, 15.0, 300.0])
 @pytest.mark.parametrize(("n", "m"), [(2, 1), (50, 1), (50, 49), (120, 2), (120, 70), (300, 299)])
 def test_sets_of_any_shape(n, m, spread, check_close):

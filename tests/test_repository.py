@@ -233,6 +233,7 @@ def foreign_reads(trees):
     ]
 
 
+@pytest.mark.thorough
 def test_underscored_names_stay_in_their_folder():
     trees = {path: tree_of(path) for path in MODULES}
     assert foreign_reads(trees) == []
@@ -255,6 +256,7 @@ def test_foreign_reads():
     ]
 
 
+@pytest.mark.thorough
 def test_no_sklearn_estimators_below_the_estimators():
     wrong = []
     for path in MODULES:
@@ -269,6 +271,7 @@ def test_no_sklearn_estimators_below_the_estimators():
     assert not wrong
 
 
+@pytest.mark.thorough
 def test_numba_cuda_is_imported_in_one_place():
     wrong = [
         relative(path)
@@ -290,6 +293,7 @@ def test_files_are_short():
     assert not wrong
 
 
+@pytest.mark.thorough
 def test_functions_are_short():
     wrong = {}
     for path in MODULES:
@@ -301,6 +305,7 @@ def test_functions_are_short():
     assert not wrong
 
 
+@pytest.mark.thorough
 def test_functions_take_few_positional_arguments():
     wrong = {}
     for path in MODULES:
@@ -474,6 +479,7 @@ def test_public_names_load():
     assert [name for name in sksurvgpu.__all__ if getattr(sksurvgpu, name) is None] == []
 
 
+@pytest.mark.thorough
 def test_modules_load_on_first_use():
     code = "import sksurvgpu; sksurvgpu.federated.Site, sksurvgpu.plotting.PathDisplay"
     assert run_python(code) == ""

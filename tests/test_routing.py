@@ -36,6 +36,7 @@ def folds_of(face):
     return GroupKFold(3), {"groups": face.groups}
 
 
+@pytest.mark.thorough(but=r"\[(cox|conditional logistic|linear)\]")
 def test_rows_are_routed_to_fit_and_score(face):
     folds, groups = folds_of(face)
     alphas, step = [0.005, 0.01], face.cls.__name__.lower()
@@ -82,6 +83,7 @@ def test_exposure_is_routed_to_predict():
     np.testing.assert_allclose(mean, face.rows["exposure"] * model.predict(X), rtol=1e-12)
 
 
+@pytest.mark.thorough(but=r"\[(cox|conditional logistic)-")
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.4])
 def test_a_path_has_the_estimators_own_fits(face, l1_ratio):
     params = {"l1_ratio": l1_ratio, "penalty_factor": {2: 0.5}}
@@ -136,6 +138,7 @@ def cross_validated(model, y=PLAIN, **options):
     return cross_val_score(model, X, y, cv=3, error_score="raise", **options)
 
 
+@pytest.mark.thorough(but=r"stratum-brier|start-concordance|subject-auc")
 @pytest.mark.parametrize("scorer", SCORERS)
 @pytest.mark.parametrize("of_more", OUTCOMES)
 def test_scorers_say_what_to_take_for_outcomes_they_cannot_read(of_more, scorer):

@@ -395,6 +395,7 @@ SHARED_MISTAKES = {
 }
 
 
+@pytest.mark.thorough(but=r"one-brier|competing-auc")
 @pytest.mark.parametrize("kind", ["brier", "auc"])
 @pytest.mark.parametrize("scores", [BOTH, COMPETING], ids=["one", "competing"])
 @pytest.mark.parametrize("name", SHARED_MISTAKES)

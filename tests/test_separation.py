@@ -100,11 +100,13 @@ def check_decisions(name, seeds):
     assert not all(verdicts) and any(verdicts) == (model.name != "gaussian")
 
 
+@pytest.mark.thorough(but=r"curves|logistic")
 @pytest.mark.parametrize("name", thin(3, MODELS))
 def test_decision_is_that_of_all_pairs(name):
     check_decisions(name, range(12))
 
 
+@pytest.mark.thorough(but=r"efron|\[logistic")
 @pytest.mark.parametrize("name", ["cox, efron", "conditional_logistic", "logistic"])
 def test_programs_decide_from_few_pairs(name, monkeypatch):
     """Two pairs to begin with and two from every pass, and no proof without a program."""
@@ -405,6 +407,7 @@ def no_proof(search):
 PROVED = ("cox, breslow", "fine_gray", "conditional_logistic", "conditional_poisson", "logistic")
 
 
+@pytest.mark.thorough(but=r"logistic|breslow")
 @pytest.mark.parametrize(
     "name",
     [n if n in PROVED else pytest.param(n, marks=pytest.mark.thorough) for n in MODELS],

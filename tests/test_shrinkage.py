@@ -99,6 +99,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thorough(but=r"horseshoe-0|laplace-inf-0|normal-0")
 @pytest.mark.parametrize(("name", "slab", "scale"), CASES)
 def test_sweeps_leave_prior_times_likelihood_as_it_is(name, slab, scale):
     rng = np.random.default_rng(11)

@@ -67,6 +67,7 @@ def check_optimum(solution, data, lam, ties, tolerance, **penalty):
 
 
 class TestPublishedOptima:
+    @pytest.mark.thorough(but=r"lung|heart|bladder2-start-strata-weights-offset")
     @pytest.mark.parametrize("algorithm", ["majorized", "exact"])
     @pytest.mark.parametrize("name", CASES)
     def test_coxph(self, name, algorithm, coxph, check_close):
@@ -208,6 +209,7 @@ class TestCertificate:
             solution = fit(data, share * largest, ties, l1_ratio=l1_ratio)
             check_optimum(solution, data, share * largest, ties, tolerance, l1_ratio=l1_ratio)
 
+    @pytest.mark.thorough(but=r"True-(sample|matrix)|None")
     @pytest.mark.parametrize(
         ("kind", "start", "route"), thin(3, KINDS, [False, True], [None, *ROUTES])
     )

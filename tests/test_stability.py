@@ -33,6 +33,7 @@ def halves(seed, n_units, sampling, n_subsamples):
     return np.array(found, float).T
 
 
+@pytest.mark.thorough(but=r"(cox|conditional logistic|poisson)-complementary|fine-gray-half")
 @pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
 @pytest.mark.parametrize("sampling", ["complementary", "half"])
 @pytest.mark.parametrize("name", list(FACES))
@@ -219,6 +220,7 @@ def test_bounds_are_those_of_stabs(q, p, threshold, n_pairs, unimodal, concave):
     assert concave <= found < 1.03 * concave
 
 
+@pytest.mark.thorough(but=r"0\.1-4")
 @pytest.mark.parametrize("r", [-0.5, -0.25])
 @pytest.mark.parametrize(("mean", "at_least", "n"), [(0.1, 4, 8), (0.05, 3, 6), (0.15, 8, 10)])
 def test_largest_tail_is_the_largest(mean, at_least, n, r):

@@ -52,6 +52,7 @@ def dense(tiles: Tiles):
 
 
 # -- what lies where ------------------------------------------------------------------------------
+@pytest.mark.thorough(but=r"random-(None|64|401)-3|given-7-1")
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("size", [None, *SIZES])
 @pytest.mark.parametrize("order", ["given", "random"])
@@ -353,6 +354,7 @@ def assert_close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * abs(expected).max())
 
 
+@pytest.mark.thorough(but=r"-(7|400)\]")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("form", ["", "ranges", "entries", "carried", "ranges, carried"])
 def test_loads_and_matrix_of_few_bins(cut, form, size):
@@ -375,6 +377,7 @@ def test_loads_and_matrix_of_few_bins(cut, form, size):
     assert_close(tile_loads.load_ones(h, bins), of_bins.sum(axis=0))
 
 
+@pytest.mark.thorough(but=r"-(7|400)-(4|4000)-")
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("n_groups", [1, 4, 90, 4_000])
 @pytest.mark.parametrize("size", SIZES)

@@ -252,6 +252,7 @@ def test_columns_beyond_floating_point_are_refused(scale, verb):
         CoxLassoCCD().fit(table, FACES["cox"].y)
 
 
+@pytest.mark.thorough(but=r"\[1\]")
 @pytest.mark.parametrize("seed", range(4))
 def test_lost_digits_are_no_convergence(seed):
     """A row without weight keeps a column from being centred, which then has lost its curvature."""
@@ -301,6 +302,7 @@ def test_a_constant_column_is_not_centred_into_noise():
     assert model.coef_[9] == 0.0 and model.converged_
 
 
+@pytest.mark.thorough(but=r"\[2-")
 @pytest.mark.parametrize("alpha", [0.0, 1e-3])
 @pytest.mark.parametrize("seed", [2, 4, 6])
 def test_columns_without_variance_do_not_loosen_the_tolerance(seed, alpha):
