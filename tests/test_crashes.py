@@ -74,6 +74,7 @@ def test_intercepts_are_of_the_kind_that_converters_take(table, y):
     assert isinstance(plain.intercept_, np.float64)
 
 
+@pytest.mark.thorough
 def test_outcomes_of_subjects_and_sets_with_rows_that_are_not_at_risk():
     rng, who = np.random.default_rng(0), np.repeat(np.arange(80), 3)
     X, at_risk = (rng.random((240, 3)) < 0.4) * 1.0, rng.random(240) < 0.8

@@ -167,6 +167,7 @@ def test_groups_have_the_curvature_of_their_norms():
     assert information_criteria(model, X, face.y, offset=OFFSET)["df"] == pytest.approx(df)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("penalty", [MCP(), SCAD()], ids=repr)
 def test_concave_penalties_count_coefficients(penalty):
     face = FACES["logistic"]
@@ -186,6 +187,7 @@ class Unknown(PenaltySpec):
         return Elsewhere()
 
 
+@pytest.mark.thorough
 def test_penalties_that_are_not_known_are_refused():
     face = FACES["cox"]
     path = fit_path(face.make(penalty=Unknown()), X, face.y, alphas=[0.03])

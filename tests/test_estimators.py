@@ -467,6 +467,7 @@ def test_strong_effects_are_not_called_infinite():
     CoxLassoCCD(alpha=0.0).fit(X, surv(np.ones(501, bool), time), weight, half)
 
 
+@pytest.mark.thorough(but=r"majorized")
 @pytest.mark.parametrize("algorithm", ["exact", "majorized"])
 def test_a_penalty_makes_separated_data_finite(algorithm):
     model = CoxLassoCCD(alpha=0.01, algorithm=algorithm).fit(ORDERING, ORDERED)

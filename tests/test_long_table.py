@@ -198,6 +198,7 @@ def test_integers_of_any_type(convert):
     assert data.covariate_ids.dtype == np.int64
 
 
+@pytest.mark.thorough(but=r"object")
 @pytest.mark.parametrize("dtype", ["str", "object", "category"])
 def test_strings_of_any_type(dtype):
     persons = PERSONS.assign(row_id=PERSONS["row_id"].astype(str).astype(dtype))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -37,7 +39,7 @@ def stationarity(face, model, ratio, mean, factor):
     given = face.arguments()
 
     def loglik(coef):
-        moved = model.__class__(**model.get_params()).fit(X, face.y, **given)
+        moved = copy(model)
         moved.coef_ = coef
         return moved.log_likelihood(X, face.y, **{"sample_weight": None, **given})
 
