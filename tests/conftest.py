@@ -34,8 +34,9 @@ TESTS = Path(__file__).resolve().parent
 THOROUGH = (
     [TESTS / "attacks", *TESTS.glob("test_cuda_*.py"), *TESTS.glob("test_far_*.py")]
     + [*TESTS.glob("test_gpu_*.py")]
-    + [TESTS / f"test_{name}.py" for name in ("groups_cuda", "house", "oracles", "stand_in")]
-    + [TESTS / f"test_{name}.py" for name in ("site_differences", "site_replicas")]
+    + [TESTS / f"test_{name}.py" for name in ("benchmarks", "devices", "groups_cuda")]
+    + [TESTS / f"test_{name}.py" for name in ("house", "oracles", "site_differences")]
+    + [TESTS / f"test_{name}.py" for name in ("site_replicas", "stand_in")]
     + [TESTS / f"test_{name}.py" for name in ("adaptive", "bounds", "broken_ridge")]
     + [TESTS / f"test_{name}.py" for name in ("firth", "fused", "groups", "hierarchical", "links")]
     + [TESTS / f"test_{name}.py" for name in ("new_likelihood", "new_penalty", "nonconvex")]

@@ -70,6 +70,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("prior", PRIORS)
 def test_storage_does_not_matter(prior):
     frame = pd.DataFrame(X, columns=[f"code{j}" for j in range(P)])
@@ -146,6 +147,7 @@ def test_ridge_of_a_fixed_penalty_has_the_mean_of_ridge_regression(fit_intercept
     assert not hasattr(fitted, "lambda_rate_")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("prior", PRIORS)
 def test_auto_priors_follow_units(prior):
     expected = fit(sample_weight=WEIGHT, prior=prior)

@@ -261,6 +261,7 @@ def test_groups_that_tear_subjects_apart():
     np.testing.assert_allclose(coarser.coefs[:, 1], single.coef_, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_standard_errors_of_a_mean():
     """A Poisson model of one column: the spread is that of the logarithm of a ratio of means."""
     rng = np.random.default_rng(0)

@@ -137,6 +137,7 @@ def test_rows_of_the_fit_have_its_log_likelihood(face):
         assert of_doubled == pytest.approx(mean - logs, rel=1e-9)
 
 
+@pytest.mark.thorough(but=r"cox|conditional")
 def test_searches_score_log_likelihoods_of_routed_rows(face):
     folds, groups = (KFold(3), {}) if face.groups is None else (GroupKFold(3), face.groups)
     groups = groups if face.groups is None else {"groups": face.groups}

@@ -250,6 +250,7 @@ def test_masks_are_rows():
     assert first.cv_results_.equals(second.cv_results_)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("search", ["grid", "auto"])
 def test_threads_and_chunks_change_nothing(search, monkeypatch):
     face = FACES["cox"]

@@ -141,6 +141,7 @@ def test_width_of_bands():
     assert critical_value(np.ones((3, 3)), 0.9, random) == pytest.approx(norm.ppf(0.95), abs=0.06)
 
 
+@pytest.mark.thorough(but="Cox")
 @pytest.mark.parametrize(("cls", "y"), [(CoxLassoCCD, COX), (FineGrayCCD, COMPETING)])
 def test_bootstrap_takes_curves_of_replicates(cls, y):
     model, rows = cls(alpha=0.05, tol=1e-10), {"strata": STRATA, "sample_weight": WEIGHT}

@@ -117,6 +117,7 @@ def test_select_from_model(data):
     assert selector.get_support(indices=True).tolist() == kept.tolist()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("since", [None, 4.0])
 def test_curves_take_little_more_memory_than_they_are(data, strata, since, monkeypatch):
     model = CoxLassoCCD(alpha=0.02).fit(data.X, data.y, strata=strata)

@@ -255,6 +255,7 @@ def test_largest_loglik(model, check_close):
     check_close(bound, model.highest(sample), "loglik")
 
 
+@pytest.mark.thorough(but=r"efron|curves|conditional|poisson|gaussian")
 def test_steps_are_bounded(model):
     """-l(eta + s v) <= -l(eta) - s u'v + v'Hv (exp(s R) - s R - 1) / R^2."""
     sample = model.sample(11, p=3)

@@ -125,6 +125,7 @@ def test_units_of_columns_do_not_matter(standardized):
     np.testing.assert_allclose(tables[0][1]["z"], tables[1][1]["z"], rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_statistics_of_noise_are_normal():
     """Those of 3,000 columns without an effect."""
     rng, found = np.random.default_rng(0), []

@@ -33,7 +33,7 @@ from sksurvgpu.backends.sums import messages as m
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.survival import Outcome
 from sksurvgpu.exceptions import NothingSelectedWarning
-from sksurvgpu.federated import Coordinator, RefusedError, Rules, Site, keys, wire
+from sksurvgpu.federated import Coordinator, RefusedError, Rules, Site, wire
 from sksurvgpu.federated import grid as grids
 from sksurvgpu.federated import words as arithmetic
 from sksurvgpu.federated.__main__ import main
@@ -210,7 +210,7 @@ def persons_by_time(outcome, unit):
         yield from persons.values()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_agreed_times_have_enough_rows_of_every_kind_or_none(seed):
     """... for sites whose follow-up and rows have little in common; and there are many of them."""
     rng = np.random.default_rng(seed)
@@ -242,7 +242,7 @@ def test_agreed_times_have_enough_rows_of_every_kind_or_none(seed):
         assert not grids.find_few(coarse.take(keeps), None if unit is None else unit[keeps], least)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_times_are_the_most_that_sites_agree_on(seed):
     rng, n = np.random.default_rng(seed), 7
     spans = candidates(n)
@@ -335,17 +335,6 @@ def test_a_part_is_read_by_nobody_and_all_parts_add_up(cox, covers):
             assert not (covered == before).any()
 
 
-def test_masks_change_no_bit(cox, covers, monkeypatch):
-    first = fit_over(sites_of(*cox), LASSO).estimator
-    for cells in covers.values():
-        cells.clear()
-    monkeypatch.setattr(keys, "_keystream", lambda key, n_words: np.zeros(n_words, np.uint64))
-    second = fit_over(sites_of(*cox), LASSO).estimator
-    assert second.coef_.tobytes() == first.coef_.tobytes()
-    for words, covered in covers["B"]:  # which is what masks keep from others
-        np.testing.assert_array_equal(covered[:-1], words)
-
-
 def test_what_is_public_tells_no_number_of_rows(cox):
     """... but orders of size: of other rows of such a site it is the same, bit by bit."""
     X, y = cox
@@ -364,10 +353,9 @@ def test_what_is_public_tells_no_number_of_rows(cox):
 
 
 @pytest.mark.parametrize("kind", ["plain", "delayed", "strata", "competing"])
-@pytest.mark.parametrize("seed", range(2))
-def test_no_part_is_of_few_rows(kind, seed, told):
+def test_no_part_is_of_few_rows(kind, told):
     """At coefficients of zero, tables by time are numbers of rows: none, or ten and more."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     X = table(rng)
     model = FineGrayCCD(alpha=9.0) if kind == "competing" else CoxLassoCCD(alpha=9.0)
     sites = sites_of(X, survival(rng, X, kind))
@@ -568,7 +556,7 @@ def cut_rows(rng, X, y):
     return X[persons], surv(event, time, start=start, subject=persons)
 
 
-@pytest.mark.parametrize("rows_per_time", [10, 30, 200])
+@pytest.mark.parametrize("rows_per_time", [10, 200])
 def test_rows_that_are_cut_without_a_change_are_the_same_fit(cox, rows_per_time):
     (X, y), rng = (cox[0][:, :6], cox[1]), np.random.default_rng(7)
     pieces = [cut_rows(rng, *piece) for piece in zip(parts(X), parts(y), strict=True)]
@@ -946,40 +934,39 @@ def test_answers_that_are_lost_are_given_again(cox, fitted):
     assert sites["A"].n_exchanges_ == fitted[1] - 3
 
 
-@pytest.mark.parametrize("after", [1, 2, 3, 9, 20])
-def test_a_site_that_is_started_again_goes_on_and_one_that_changed_is_named(after, cox, fitted):
-    (X, y), own = cox, Identity.new()
+def replaced(cox, after, **change):
+    """The fit of sites of which B is another one from some message on; and that B."""
+    (X, y), n_heard = cox, Counter()
     rows = slice(*CUTS[1:3])
-    moved, turned = X[rows].copy(), X[rows].copy()
+    same = {"X": X[rows], "y": y[rows], "secret": 16 * b"k", "rules": Exact()}
+    same["key"] = Identity.new()
+    sites, starts = sites_of(X, y), [Site(**same), Site(**{**same, **change})]
+
+    def answer(name, message):
+        n_heard[name] += 1
+        site = sites[name] if name != "B" else starts[n_heard["B"] > after]
+        return site.answer(message)
+
+    return by_hand(sites, answer).estimator, starts[1]
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 20])
+def test_a_site_that_is_started_again_goes_on(after, cox, fitted):
+    model, again = replaced(cox, after)
+    assert model.coef_.tobytes() == again.model_.coef_.tobytes() == fitted[0]
+
+
+@pytest.mark.parametrize("after", [2, 9])
+def test_a_site_that_changed_is_named(after, cox):
+    moved = cox[0][slice(*CUTS[1:3])].copy()
+    turned = moved.copy()
     moved[100, 0] += 1.0
     turned[[1, 2]] = turned[[2, 1]]  # of rows of y that stay: sums of columns are the same
-    same = {"X": X[rows], "y": y[rows], "key": own, "secret": 16 * b"k", "rules": Exact()}
-    others = "site 'B': it has other rows than when the fit"
-    for change, error in (
-        ({}, None),
-        ({"X": moved}, others),
-        ({"X": turned}, others),
-        ({"secret": 16 * b"o"}, others),
-        (
-            {"key": Identity.new()},
-            "site 'B' refused: .*the message has something else of this site",
-        ),
-    ):
-        sites = sites_of(X, y)
-        starts, n_heard = [Site(**same), Site(**{**same, **change})], Counter()
-
-        def answer(name, message, starts=starts, sites=sites, n_heard=n_heard):
-            n_heard[name] += 1
-            if name != "B":
-                return sites[name].answer(message)
-            return starts[n_heard["B"] > after].answer(message)
-
-        if error is None:
-            assert by_hand(sites, answer).estimator.coef_.tobytes() == fitted[0]
-            assert starts[1].model_.coef_.tobytes() == fitted[0]
-        else:
-            with pytest.raises((ValueError, RefusedError), match=error):
-                by_hand(sites, answer)
+    for change in ({"X": moved}, {"X": turned}, {"secret": 16 * b"o"}):
+        with pytest.raises(ValueError, match="site 'B': it has other rows than when the fit"):
+            replaced(cox, after, **change)
+    with pytest.raises(RefusedError, match=r"site 'B' refused: .*has something else of this site"):
+        replaced(cox, after, key=Identity.new())
 
 
 def test_hands_that_forget_a_site_are_told(cox):
@@ -1076,17 +1063,12 @@ SPOILT = {
     "its answer has the tables": lambda s: replace(s, facts=s.facts | {"more": np.ones(1)}),
     "has a table 'powers' of another form": table_of("powers", lambda v: v.astype(float)),
     "columns or an outcome too large": table_of("powers", lambda v: v + 401),
-    "has a table 'power' of another form": table_of("power", lambda v: v[:0]),
     "'labels' that is not of ascending": table_of("labels", lambda v: v[[0, 0]]),
-    "'labels' of another form": table_of("labels", lambda v: v[None]),
     "'classes' that is not of ascending": table_of("classes", lambda v: np.array([np.nan])),
-    "'lane_group' of another form": table_of("lane_group", lambda v: np.append(v, 0)),
     "'lane_stratum' that is not of places": table_of("lane_stratum", lambda v: v - 1),
-    "'has_entries' of another form": table_of("has_entries", lambda v: v.astype(int)),
     "is of another question": lambda s: replace(s, number=s.number + 1),
     "is of another question: its program": lambda s: replace(s, form="ff"),
     "its part is not of": lambda s: replace(s, words=s.words[1:]),
-    "its part is not of [0-9,]+ words": lambda s: replace(s, words=s.words.astype(np.int64)),
     "part is not of": lambda s: replace(s, words=s.words | np.uint64(2**61 - 1)),
     "answered Done where Covered was": lambda s: wire.Done(),
 }
@@ -1115,23 +1097,6 @@ def test_coordinators_refuse_answers_that_no_site_gives(reason, cox):
     send = send_to(sites) | {"B": spoiling(sites["B"], SPOILT[reason], kind, 0 if of_joined else 4)}
     with pytest.raises(ValueError, match=f"^site 'B':? .*{reason}"):
         Coordinator(LASSO, send, grid=GRID).fit()
-
-
-def test_a_part_that_was_changed_is_found_by_all_sites(cox):
-    for at, reason in (
-        (0, "^what the sites have sent does not add up"),
-        (-1, "refused: the sum that came is not that of what the sites sent"),
-    ):
-        sites = sites_of(*cox)
-
-        def change(said, at=at):
-            words = said.words.copy()
-            words[at] ^= np.uint64(1 << 40)
-            return replace(said, words=words)
-
-        send = send_to(sites) | {"B": spoiling(sites["B"], change, wire.Covered, 3)}
-        with pytest.raises(RefusedError, match=reason):
-            Coordinator(LASSO, send, grid=GRID).fit()
 
 
 def test_sites_that_are_not_alike_are_refused(cox):

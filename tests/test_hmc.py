@@ -67,6 +67,7 @@ COVARIANCE = np.array([[2.0, 0.9, -0.4], [0.9, 0.8, 0.1], [-0.4, 0.1, 1.0]])
 PRECISION = np.linalg.inv(COVARIANCE)
 
 
+@pytest.mark.thorough(but=r"Hessian")
 @pytest.mark.parametrize(
     "factor",
     [np.linalg.cholesky(PRECISION), np.ones(3), 0.5 * np.sqrt(np.diag(PRECISION))],

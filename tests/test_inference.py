@@ -146,6 +146,7 @@ def test_scores_are_the_change_of_the_gradient_with_a_weight():
     assert np.abs(found - expected).max() < 0.02 * np.abs(ignoring - expected).max()
 
 
+@pytest.mark.thorough(but=r"efron|curves|conditional_logistic|poisson, o")
 @pytest.mark.parametrize("name", MODELS)
 def test_blocks_of_columns_change_nothing(name, monkeypatch, check_close):
     model, sample, coef = drawn(name, 6)
@@ -500,6 +501,7 @@ def test_other_outcomes_are_not_compared(cox):
 SPLINE = SplineTransformer(4, degree=2).fit_transform(np.sort(TIME)[:, None])
 
 
+@pytest.mark.thorough(but=r"\[(cox|poisson|conditional logistic)\]")
 @pytest.mark.parametrize("name", FACES)
 def test_a_line_is_nested_in_a_spline(name):
     """As in the same spline with the line among its columns, in place of one of them."""

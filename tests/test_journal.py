@@ -166,6 +166,7 @@ print(digest_of([chosen, partial(chosen, by=1), {"a", "b", "c", "d"}]))
 """
 
 
+@pytest.mark.thorough
 def test_functions_are_the_same_in_every_process():
     """Those of transformers, in a folder that a later process goes on with."""
 

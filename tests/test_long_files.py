@@ -50,6 +50,7 @@ def reader(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.thorough(but=r"parquet|arrow")
 @pytest.mark.parametrize("suffix", WRITE)
 def test_files_folders_and_lists(reader, suffix, tmp_path, monkeypatch):
     whole = tmp_path / f"whole{suffix}"

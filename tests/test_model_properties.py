@@ -51,6 +51,7 @@ def append(sample, n, **y):
 
 
 class TestRows:
+    @pytest.mark.thorough(but=r"efron|\[fine_gray\]|conditional|\[(gaussian|logistic)\]")
     def test_order(self, model, check_same):
         for seed in SEEDS:
             sample = model.sample([60, seed], p=4)
@@ -58,6 +59,7 @@ class TestRows:
             plain = fit(model, sample, LAM, **PENALTY)
             check_same(fit(model, sample.rows(order), LAM, **PENALTY), plain)
 
+    @pytest.mark.thorough(but=r"efron|\[fine_gray\]|conditional|\[(gaussian|logistic)\]")
     def test_zero_weight_is_absence(self, model, check_same):
         """Whatever such rows hold."""
         for seed in SEEDS:
@@ -68,6 +70,7 @@ class TestRows:
             sample.X[absent] *= 1e3
             check_same(fit(model, sample, LAM, **PENALTY), fit(model, gone, LAM, **PENALTY))
 
+    @pytest.mark.thorough(but=r"efron|\[fine_gray\]|conditional|\[(gaussian|logistic)\]")
     def test_scaled_weights(self, model, check_close):
         """On the mean scale of the penalty, only ratios of weights matter."""
         for seed in SEEDS:
@@ -78,6 +81,7 @@ class TestRows:
                 solution = fit(model, scaled, scale * LAM, **PENALTY)
                 check_close(solution.coef, plain.coef, "coef")
 
+    @pytest.mark.thorough(but=r"efron|\[fine_gray\]|conditional|\[(gaussian|logistic)\]")
     def test_order_and_scale_of_columns(self, model, check_same):
         for seed in SEEDS:
             sample = model.sample([64, seed], p=5)

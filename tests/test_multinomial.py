@@ -163,12 +163,14 @@ def test_wrong_samplers_are_found(mutant):
     assert abs(z).max() > WRONG, z
 
 
+@pytest.mark.thorough
 def test_chains_stay_where_one_category_dominates():
     X, counts, prior = small_problem()
     counts[:, 2] += 20
     check_stays(X, counts, prior)
 
 
+@pytest.mark.thorough
 def test_chains_stay_where_predictors_are_hundreds():
     """Separated by the sign of X: the prior, cut off at zero."""
     X = np.array([[-320.0], [-90.0], [-25.0], [110.0], [250.0]])

@@ -93,7 +93,7 @@ def test_renyi_bounds_promise_less():
         assert delta_of(bound, mu) < 1e-6
 
 
-@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("steps", [1, 5])
 def test_all_releases_add_up_to_what_is_promised(steps):
     """What sites would count, of a whole fit."""
     for estimator, kind in ((COX, "cox"), (LOGISTIC, "logistic")):
@@ -140,8 +140,8 @@ def awful_rows(rng, kind, n=60):
     return X, y
 
 
-@pytest.mark.thorough(but=r"[01]-(cox|logistic)|-[01]\]")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.thorough(but=r"-0\]")
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("kind", "estimator"), [("cox", COX), ("logistic", LOGISTIC)])
 def test_no_row_changes_a_sum_by_more_than_its_bound(kind, estimator, seed):
     rng = np.random.default_rng(seed)

@@ -51,6 +51,7 @@ def jackknife(statistic, weight, subject):
     return np.sqrt(np.sum(np.bincount(subject, slopes) ** 2))
 
 
+@pytest.mark.thorough(but=r"-0\]")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("has_start", [False, True])
 def test_curves_and_errors_by_definition(seed, has_start):

@@ -123,6 +123,7 @@ def test_cox_regression(monkeypatch):
     check_moments(draws, *integrate(log_density, draws, n=17))
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings(TOO_SHORT)
 def test_poisson_regression_with_an_intercept(monkeypatch):
     rng = np.random.default_rng(3)
@@ -206,6 +207,7 @@ def test_mode_gradient_and_factor_of_every_model(name, monkeypatch):
     assert np.abs(inverse @ gradient(mode)).max() < 2e-3  # standard deviations
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings(TOO_SHORT)
 def test_a_large_sample_is_as_without_a_prior(monkeypatch):
     """Bernstein and von Mises: Wald's estimate and standard errors."""
@@ -222,6 +224,7 @@ def test_a_large_sample_is_as_without_a_prior(monkeypatch):
 # -- priors -----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings(TOO_SHORT)
 def test_what_the_data_do_not_determine_is_as_the_prior_has_it(monkeypatch):
     """Two equal columns, whose difference they leave, and a constant one."""

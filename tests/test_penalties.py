@@ -81,6 +81,7 @@ def test_values_are_the_elastic_net(penalty, family):
     )
 
 
+@pytest.mark.thorough(but=r"0\.4")
 def test_minimum_is_the_least_value(penalty, family):
     lower, upper = limits(family)
     for j in range(P):

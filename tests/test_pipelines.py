@@ -272,13 +272,10 @@ def fitted_forms(model, y):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=pytest.mark.thorough) if n in ("CVDisplay", "TraceDisplay") else n
-        for n in TAKES
-    ],
+@pytest.mark.thorough(
+    but="wald|certificate|ratio_test|curve_in|profile|path|json|Scorer|CoefficientD"
 )
+@pytest.mark.parametrize("name", TAKES)
 def test_what_takes_an_estimator_takes_a_pipeline(name):
     model, function = TAKES[name]
     y = {"CumulativeIncidenceDisplay": CAUSES, "TraceDisplay": TIME}.get(name, Y)
@@ -358,6 +355,7 @@ OF_RARE = [np.argmin(np.where(EVENT == 1, TIME, np.inf)), np.argmax(TIME)]
 RARE = MISSING.assign(drug=np.where(np.isin(np.arange(N), OF_RARE), "rare", TABLE["drug"]))
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:.*fits of the bootstrap did not converge")
 @pytest.mark.parametrize("unknown", ["error", pytest.param("ignore", marks=pytest.mark.thorough)])
 def test_a_level_that_was_not_drawn(unknown):

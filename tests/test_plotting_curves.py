@@ -303,6 +303,7 @@ def test_one_minus_survival_in_colours_of_the_user(data):
         SurvivalDisplay.from_result(result, colors=[])
 
 
+@pytest.mark.thorough
 @pytest.mark.layout
 @pytest.mark.parametrize(
     "shape",

@@ -105,11 +105,10 @@ SUMS = {
     "another number": moved,
     "another tag": lambda words: moved(words[::-1])[::-1],
     "zeros": np.zeros_like,
-    "twice the sum": lambda words: add(words, words),
-    "other places": lambda words: np.append(words[:-1][::-1], words[-1:]),
 }
 
 
+@pytest.mark.thorough(but=r"ABC")
 @pytest.mark.parametrize("to", ["ABC", "B"])
 @pytest.mark.parametrize("spoil", SUMS.values(), ids=SUMS)
 def test_sites_go_on_with_the_true_sum_alone(rows, spoil, to):
@@ -127,7 +126,7 @@ def test_sites_go_on_with_the_true_sum_alone(rows, spoil, to):
             assert site.model_ is None
 
 
-@pytest.mark.parametrize("others", [("A",), ("A", "B"), ("B", "C")])
+@pytest.mark.parametrize("others", [("A",), ("B", "C")])
 def test_a_sum_without_some_site_is_refused(rows, others):
     """Else what it lacks is the part of that site, by subtraction."""
     middle = Middle(sites_of(rows))
@@ -172,12 +171,9 @@ def test_sums_are_those_of_their_round(rows):
 WORDS = {
     "negative": lambda words: -words.astype(np.int64),
     "huge": lambda words: words | np.uint64(PRIME),
-    "largest": lambda words: words | np.uint64(2**64 - 1),
     "numbers": lambda words: words.astype(float) * np.nan,
     "short": lambda words: words[1:],
-    "nothing": lambda words: words[:0],
     "table": lambda words: words[None],
-    "text": lambda words: words.astype(str),
 }
 
 
@@ -239,6 +235,7 @@ OPENINGS = {  # kind of message, sites that are told another one, which, and why
 }  # fmt: skip
 
 
+@pytest.mark.thorough(but=r"Begin|twice|coordinator|facts|shares")
 @pytest.mark.parametrize("case", OPENINGS)
 def test_sites_that_are_told_different_things_have_no_fit(rows, case):
     kind, to, change, reason = OPENINGS[case]
@@ -250,6 +247,7 @@ def test_sites_that_are_told_different_things_have_no_fit(rows, case):
     assert max(len(said) for said in middle.said.values()) <= 4
 
 
+@pytest.mark.thorough
 def test_who_plays_the_other_sites_meets_those_who_know_their_keys(rows, monkeypatch):
     """Without `peers`, it reads the parts of the one that is left: the guide says so."""
     covered, cover = {}, Circle.cover
@@ -471,6 +469,7 @@ def test_one_mask_does_not_cover_two_parts(rows, monkeypatch):
     assert site.n_exchanges_ == told
 
 
+@pytest.mark.thorough
 def test_sums_under_other_weights_have_other_masks(rows):
     forms = []
     for seed in (0, 1):
@@ -500,6 +499,7 @@ def test_sums_are_counted_under_whichever_session_they_are_told(rows):
     assert min(counts) > 3
 
 
+@pytest.mark.thorough
 def test_weights_are_counted_over_the_life_of_a_site(rows, tmp_path):
     keys = {name: Identity.new() for name in NAMES}
 
@@ -573,6 +573,7 @@ def test_groups_of_censoring_of_few_rows_stay(rows):
         assert isinstance(wire.decode(site.answer(begin)), kind), n_moved
 
 
+@pytest.mark.thorough
 def test_columns_of_nobody_look_like_those_of_few(rows, monkeypatch):
     found, cover = [], Circle.cover
 

@@ -354,6 +354,7 @@ def search(objective, origin, *, span=1.0, step=1.0, root=1.96):
     return [bound.value for bound in bounds], n
 
 
+@pytest.mark.thorough(but=r"-(0\.001|20\.0)\]")
 @pytest.mark.parametrize("step", [1e-3, 0.3, 1.0, 20.0])
 @pytest.mark.parametrize(
     "objective",

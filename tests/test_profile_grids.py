@@ -52,6 +52,7 @@ def published(case):
     return CoxLassoCCD(alpha=alpha, ties="breslow"), X, surv(data["event"], data["time"])
 
 
+@pytest.mark.thorough(but="lung")
 @pytest.mark.parametrize(
     "case", EVIDENCE["profiles"], ids=lambda case: f"{case['dataset']}-{'variance' in case}"
 )
@@ -150,6 +151,7 @@ def test_values_by_column():
         profile_likelihood(CoxLassoCCD(), data.X, data.y, "x0", values={9: [0.0]})
 
 
+@pytest.mark.thorough(but="False")
 @pytest.mark.parametrize("derivatives", [False, True])
 def test_adaptive_grids_lose_no_more_than_the_tolerance(derivatives):
     data = simulate_cox(150, 3, random_state=3)

@@ -79,6 +79,7 @@ def uniforms_at(size=20_000, **fields):
     )
 
 
+@pytest.mark.thorough(but=r"item|chain|seed")
 @pytest.mark.parametrize("field", [*ADDRESS, "item"])
 def test_addresses_are_independent(field):
     """Neighbours in one field: two uniforms of either address, in all pairs, by a 2-D chi-square.

@@ -90,6 +90,7 @@ def columns_of_all_kinds(rng, n):
     return np.column_stack([*few, np.zeros(n), *values, *dense])
 
 
+@pytest.mark.thorough(but=r"True-True|False-False")
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("entry", [False, True])
 @pytest.mark.parametrize("strata", [False, True])

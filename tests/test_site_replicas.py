@@ -1,6 +1,7 @@
 """Fits that each party runs for itself: by their last bits, and by more than these."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -50,10 +51,16 @@ def fit(case):
     return model, {name: site.model_ for name, site in sites.items()}
 
 
+@cache
+def planned(case):
+    """The model where all parties round alike."""
+    return fit(case)[0]
+
+
 @pytest.mark.parametrize("who", ["B", "coordinator"])
-@pytest.mark.parametrize("case", MODELS)
+@pytest.mark.parametrize("case", ["breslow", "delayed", "logistic", "competing"])
 def test_parties_that_round_differently_find_the_same_optimum(case, who, monkeypatch):
-    as_planned, _ = fit(case)
+    as_planned = planned(case)
     rng, read = np.random.default_rng(3), SumEngine._read
 
     def rounded(engine, *given):
@@ -73,13 +80,20 @@ def test_parties_that_round_differently_find_the_same_optimum(case, who, monkeyp
 
 
 def test_entries_that_are_all_at_the_beginning_change_nothing():
-    np.testing.assert_allclose(fit("delayed by nothing")[0].coef_, fit("breslow")[0].coef_, 1e-9)
+    found = fit("delayed by nothing")[0].coef_
+    np.testing.assert_allclose(found, planned("breslow").coef_, 1e-9)
 
 
 @pytest.mark.parametrize(
-    "changes", [{"max_iter": 2}, {"tol": 1e-2}, {"tol": 1e-12}, {"alpha": 0.0100001}], ids=str
+    ("case", "changes"),
+    [
+        ("delayed", {"max_iter": 2}),
+        ("delayed", {"alpha": 0.0100001}),
+        ("logistic", {"tol": 1e-2}),
+        ("logistic", {"tol": 1e-12}),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("case", ["delayed", "logistic"])
 def test_site_with_another_program_ends_the_fit(case, changes, monkeypatch):
     begin = SiteSession.__init__
 

@@ -106,6 +106,7 @@ def test_selection(result):
     np.testing.assert_array_equal(again.expected_errors, result.expected_errors)
 
 
+@pytest.mark.thorough
 def test_other_options_need_no_other_fits(noisy, result):
     options = {"threshold": 0.9, "max_errors": 0.1, "assumption": "none"}
     changed = result.with_options(**options)
@@ -119,6 +120,7 @@ def test_other_options_need_no_other_fits(noisy, result):
         result.with_options(threshold=0.5)
 
 
+@pytest.mark.thorough
 def test_noise_is_rarely_selected():
     """Data sets without an effect, and at most 0.5 errors expected of each."""
     rng = np.random.default_rng(1)

@@ -80,6 +80,7 @@ def test_units_of_columns_with_a_ridge_penalty(name):
     same(other.coef_ * SCALE, plain.coef_)
 
 
+@pytest.mark.thorough(but=r"cox|logistic|linear")
 @pytest.mark.parametrize("name", FACES)
 def test_units_do_not_matter_to_paths(name):
     plain, other = pair(name, fit=lambda *args, **rows: fit_path(*args, n_alphas=12, **rows))

@@ -76,6 +76,7 @@ def test_slopes_are_those_of_the_penalty(table, name):
     assert model.converged_ and model.kkt_ < 1e-7
 
 
+@pytest.mark.thorough(but=r"classes")
 @pytest.mark.parametrize(
     ("model", "name"),
     [
