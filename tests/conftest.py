@@ -31,22 +31,16 @@ PUBLISHED = Path(__file__).parent / "oracles" / "published"
 # what users have no part in: a device that stands in, references, style. A file that is named is
 # run as it is.
 TESTS = Path(__file__).resolve().parent
-THOROUGH = (
-    [TESTS / "attacks", *TESTS.glob("test_cuda_*.py"), *TESTS.glob("test_far_*.py")]
-    + [*TESTS.glob("test_gpu_*.py")]
-    + [TESTS / f"test_{name}.py" for name in ("benchmarks", "devices", "groups_cuda")]
-    + [TESTS / f"test_{name}.py" for name in ("house", "oracles", "site_differences")]
-    + [TESTS / f"test_{name}.py" for name in ("site_replicas", "stand_in")]
-    + [TESTS / f"test_{name}.py" for name in ("adaptive", "bounds", "broken_ridge")]
-    + [TESTS / f"test_{name}.py" for name in ("firth", "fused", "groups", "hierarchical", "links")]
-    + [TESTS / f"test_{name}.py" for name in ("new_likelihood", "new_penalty", "nonconvex")]
-    + [TESTS / f"test_{name}.py" for name in ("combinations", "compile", "contract", "properties")]
-    + [TESTS / f"test_{name}.py" for name in ("dask", "federated", "secants", "store", "sums_fits")]
-    + [TESTS / f"test_{name}.py" for name in ("posterior_scales", "relaxed", "sums_parts")]
-    + [TESTS / f"test_{name}.py" for name in ("calibrate", "case_series_intervals", "combination")]
-    + [TESTS / f"test_{name}.py" for name in ("episodes", "late_entry", "matrix", "outcomes")]
-    + [TESTS / f"test_plotting_{name}.py" for name in ("grounds", "intervals", "marks")]
-)
+NAMES = """
+    adaptive benchmarks bounds broken_ridge calibrate case_series_intervals combination combinations
+    compile contract dask devices episodes federated firth fused groups groups_cuda hierarchical
+    house late_entry links matrix new_likelihood new_penalty nonconvex oracles outcomes
+    partitions_data plotting_grounds plotting_intervals plotting_marks posterior_scales properties
+    relaxed secants site_differences site_replicas stand_in store sums_fits sums_models sums_parts
+"""
+GLOBS = ("test_cuda_*.py", "test_far_*.py", "test_gpu_*.py")
+THOROUGH = {TESTS / "attacks", *(TESTS / f"test_{name}.py" for name in NAMES.split())}
+THOROUGH |= {path for pattern in GLOBS for path in TESTS.glob(pattern)}
 
 
 def pytest_addoption(parser):

@@ -311,6 +311,7 @@ def test_a_grid_ends_early_unless_told_otherwise():
     )
 
 
+@pytest.mark.thorough
 def test_the_search_scores_a_prior_of_the_sum():
     face = FACES["cox"]
     pairs = pairs_of(face)
@@ -337,6 +338,7 @@ def test_a_ridge_has_a_normal_prior():
     np.testing.assert_allclose(results["variance"], 1 / (N * results["alpha"]), rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_cross_validation_inside_other_tools():
     pipe = make_pipeline(MaxAbsScaler(), CoxLassoCV(cv=3, n_alphas=8)).fit(STRONG.X, STRONG.y)
     assert pipe.score(STRONG.X, STRONG.y) > 0.6

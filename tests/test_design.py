@@ -65,7 +65,7 @@ def mixed_table(n_rows, rng):
     )
 
 
-@pytest.mark.thorough(but=r"array-csc-|float64")
+@pytest.mark.thorough(but="array-csc-bool|array.*(float64|int64)")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("container", ["matrix", "array"])

@@ -101,6 +101,7 @@ def test_outcomes_of_every_form(form):
     assert data.outcomes.to_dict("list") == outcomes.to_dict("list")
 
 
+@pytest.mark.thorough
 @given(st.data())
 def test_any_lines_in_any_batches(data):
     draw = data.draw

@@ -72,6 +72,7 @@ def sources(lines):
     }
 
 
+@pytest.mark.thorough
 @settings(max_examples=60)
 @given(st.data())
 def test_any_lines_in_any_windows(data):

@@ -162,6 +162,7 @@ def test_intercept_between_far_predictors(share, far, tolerance):
     assert low.max() <= high.min()
 
 
+@pytest.mark.thorough(but="majorized-1000000.0")
 @pytest.mark.parametrize("size", [1e6, 1e12])
 def test_huge_counts(size, algorithm, check_close):
     rng = np.random.default_rng(84)
@@ -181,6 +182,7 @@ def test_huge_counts(size, algorithm, check_close):
         check_close(solution.loglik / loglik, 1.0, "loglik")
 
 
+@pytest.mark.thorough
 def test_one_count_that_dwarfs_the_rest(algorithm):
     X = drawn(7, (50, 2))
     count = np.ones(50)

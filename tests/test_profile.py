@@ -113,6 +113,7 @@ def searched(model, X, y, column, level=0.95, **given):
     return best, *ends
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("l1_ratio", "penalty_factor"), thin(3, [1.0, 0.3], [None, {1: 0.0, 4: 3.0}])
 )

@@ -138,6 +138,7 @@ def check_weights(sample, pattern, found):
     check_close(sum(answer.error_weight for answer in found), pattern.error_weight())
 
 
+@pytest.mark.thorough(but=r"-2")
 @pytest.mark.parametrize("n_parts", [1, 2, 7])
 @pytest.mark.parametrize("name", NAMES)
 def test_sums_are_those_of_all_rows(name, n_parts):
@@ -145,6 +146,7 @@ def test_sums_are_those_of_all_rows(name, n_parts):
     check_sums(model, model.sample(7, p=5), n_parts)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", OWN)
 def test_likelihoods_of_ones_own(name):
     check_sums(OWN[name], OWN[name].sample(8, p=5), 3)
