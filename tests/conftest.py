@@ -78,6 +78,25 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
+MANY = 2000  # tests, of which some need the kernels of every model
+
+
+def pytest_collection_finish(session):
+    """Compile what all models need from both ends of their list: two workers share the work."""
+    worker = getattr(session.config, "workerinput", {}).get("workerid", "")
+    if not worker or len(session.items) < MANY:
+        return
+    from faces import FACES
+    from models import MODELS, fit
+
+    forward = 1 if int(worker[2:]) % 2 == 0 else -1
+    for name in [name for name in MODELS if "many" not in name][::forward]:
+        fit(MODELS[name], MODELS[name].sample(0, p=6), 1.0)
+    for face in [*FACES.values()][::forward]:
+        for names in (None, [*face.needed, "sample_weight"]):
+            face.fit(names=names)
+
+
 # Estimators share their face: a survival model and a classifier have it checked by scikit-learn.
 # Exact steps have kernels of their own for every likelihood and form of its data.
 CHECKED = ("NumericOutcome(", "LogisticCCD(")
