@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from engine import BASES, column, use_model
 from faces import FACES, P, X
+from grids import thin
 from models import MODELS
 from scipy.optimize import minimize
 from sklearn.base import clone
@@ -213,9 +214,7 @@ class TestFamily:
         assert not penalty.violation(np.zeros(P), 9.0 + gradient)[fixed].any()
 
 
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("share", [1.0, 0.6])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "share", "base"), thin(5, MODELS, [1.0, 0.6], BASES))
 def test_optimum_of_every_model(name, share, base, monkeypatch):
     """Stationary by the oracle's residuals, with a gap that its objective confirms."""
     use_model(base, monkeypatch)

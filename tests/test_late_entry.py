@@ -45,7 +45,7 @@ def by_hand(y, eta, weight, ties="breslow"):
 @pytest.mark.parametrize("ties", ["breslow", "efron"])
 @pytest.mark.parametrize("n_strata", [1, 3])
 @pytest.mark.parametrize("spread", [1.0, 15.0, 30.0, 100.0, 1000.0])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_log_likelihood_of_rows_that_enter_late(spread, n_strata, ties, seed):
     n = 20 if seed % 2 else 60
@@ -108,7 +108,7 @@ def test_score_residuals_of_rows_that_enter_late(spread):
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
-@pytest.mark.parametrize("seed", [1, 3, 6, 7, 9])
+@pytest.mark.parametrize("seed", [1, 6])
 @pytest.mark.parametrize("spread", [5.0, 30.0, 100.0])
 @pytest.mark.parametrize("ties", ["breslow", "efron"])
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from engine import BASES, use_model
+from grids import thin
 from models import FORMS as ALL_FORMS
 from models import (
     MODELS,
@@ -55,6 +56,13 @@ def take_route(form, base, monkeypatch):
 @pytest.fixture(params=ROUTES, ids=": ".join)
 def routed_model(request, monkeypatch):
     """A model, and a route that its fits are made to take."""
+    name, form, base = request.param
+    take_route(form, base, monkeypatch)
+    return MODELS[name]
+
+
+@pytest.fixture(params=thin(4, [(route,) for route in ROUTES]))
+def some_routed_model(request, monkeypatch):
     name, form, base = request.param
     take_route(form, base, monkeypatch)
     return MODELS[name]
@@ -222,8 +230,8 @@ def test_lam_max(model, is_free):
 
 
 @pytest.mark.thorough
-def test_sequence_is_the_separate_fits(routed_model, check_close):
-    model = routed_model
+def test_sequence_is_the_separate_fits(some_routed_model, check_close):
+    model = some_routed_model
     sample = model.sample(39, p=12)
     lambdas = largest_gradient(model, sample) * np.array([0.9, 0.2, 0.05, 0.1])
     together = fit_path(model, sample, lambdas, tol=1e-10)
@@ -318,8 +326,8 @@ def one_of(batch, b):
 
 
 @pytest.mark.thorough
-def test_a_batch_is_its_fits(routed_model):
-    model = routed_model
+def test_a_batch_is_its_fits(some_routed_model):
+    model = some_routed_model
     sample = model.sample(44, p=10)
     batch, problem = unlike_fits(model, sample, 4), model.problem(sample)
     apart = [Fits(problem, one_of(batch, b), cpu, Options(), 1).solve()[0] for b in range(4)]
@@ -332,11 +340,11 @@ def test_a_batch_is_its_fits(routed_model):
 
 
 @pytest.mark.thorough
-def test_any_number_of_threads(routed_model, monkeypatch):
+def test_any_number_of_threads(some_routed_model, monkeypatch):
     monkeypatch.setattr(tile_products, "ENTRIES_A_THREAD", 16)
     monkeypatch.setattr(tiles, "SIZES", (16,))
     monkeypatch.setattr(tiles, "ENTRIES", 0)
-    model = routed_model
+    model = some_routed_model
     sample = model.sample(45, p=25)
     lam = 0.05 * largest_gradient(model, sample)
     alone = fit(model, sample, lam)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from engine import Data, make_problem
 from far_backend import BASES, FarBackend
+from grids import thin
 from models import MODELS, make_batch
 
 from sksurvgpu import MCP, SCAD, Fused
@@ -42,8 +43,7 @@ def check_stationary(found, batch, problem):
         assert at.violation(solution.coef, gradient).max() <= 1e-7 * solution.lam_max
 
 
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "base"), thin(5, MODELS, BASES))
 def test_paths(name, base):
     """Also of fits with other weights, one column being free."""
     sample = MODELS[name].sample(3, p=P)
