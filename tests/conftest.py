@@ -34,10 +34,10 @@ TESTS = Path(__file__).resolve().parent
 NAMES = """
     adaptive benchmarks bounds broken_ridge calibrate case_series_intervals combination combinations
     compile contract dask devices episodes federated federated_messages federated_rules firth fused
-    groups groups_cuda hierarchical house late_entry links matrix new_likelihood new_penalty
-    nonconvex oracles outcomes partitions_data plotting_grounds plotting_intervals plotting_marks
-    posterior_scales properties relaxed secants site_differences site_replicas stand_in store
-    sums_fits sums_models sums_parts
+    groups groups_cuda groups_published hierarchical house late_entry links matrix new_likelihood
+    new_penalty nonconvex oracles outcomes partitions_data plotting_grounds plotting_intervals
+    plotting_marks posterior_scales properties relaxed secants site_differences site_replicas
+    stand_in store sums_fits sums_models sums_parts
 """
 GLOBS = ("test_cuda_*.py", "test_far_*.py", "test_gpu_*.py")
 THOROUGH = {TESTS / "attacks", *(TESTS / f"test_{name}.py" for name in NAMES.split())}

@@ -350,6 +350,7 @@ def test_not_converging_warns_with_the_numbers(face):
     assert model.converged_ is False and len(caught) == 1
 
 
+@pytest.mark.thorough(but=r"\[(cox|logistic|poisson)\]")
 def test_the_warning_points_at_the_caller(face):
     model = face.make(alpha=0.001, max_iter=1, algorithm="exact")
     with pytest.warns(ConvergenceWarning) as caught:

@@ -216,6 +216,7 @@ def separated(name):
     return Sample(X, {**early, "status": status}, ones)
 
 
+@pytest.mark.thorough(but=r"majorized|exact-logistic")
 @pytest.mark.parametrize(
     "name",
     [

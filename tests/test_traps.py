@@ -95,6 +95,7 @@ def test_slips_are_told_with_their_remedy(table):
         bootstrap(model, X, y, verbose=1)
 
 
+@pytest.mark.thorough
 def test_other_spellings_that_say_what_they_mean(table):
     X, y = table[["x", "z"]], surv(table["event"], table["time"])
 

@@ -52,6 +52,7 @@ def pair(name, factor=1.0, fit=lambda model, *data, **rows: model.fit(*data, **r
     return found
 
 
+@pytest.mark.thorough(but=r"majorized|logistic-exact")
 @pytest.mark.parametrize("algorithm", ["majorized", "exact"])
 @pytest.mark.parametrize("name", FACES)
 def test_units_change_coefficients_only(name, algorithm):
