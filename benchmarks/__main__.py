@@ -32,6 +32,7 @@ COMMANDS = {
     "large": ("stores", "a fit on files larger than the memory it may take"),
     "faults": ("stores", "workers killed, a coordinator killed, a file changed"),
     "noise": ("noise", "errors and coverage of fits over sites with noise, by epsilon"),
+    "additive": ("additive", "steps and splines beside linear models and forests, on cohorts"),
     "gpu": ("gpu.__main__", "all that needs a CUDA device; gpu/README.rst"),
     "papers": ("papers.__main__", "tables and figures of published papers, run again"),
     "designs": ("compare", "every kind of design: iterations, CPU, objective, optimality"),

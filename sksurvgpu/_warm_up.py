@@ -19,6 +19,8 @@ from . import cohort, datasets, metrics, nonparametric
 from ._calls import renamed
 from ._compile import cache_files
 from .backends import choose
+from .data.additive import SplineColumns, StepColumns
+from .data.design.narrow import keep_types
 from .data.outcomes.survival import surv
 from .data.prepare import PrepareColumns
 from .estimators.bayesian_multinomial import BayesianMultinomialLogistic
@@ -231,6 +233,16 @@ def _read_tables():
     with TemporaryDirectory() as folder:
         parts = write_partitions(Path(folder) / "rows", (X, y), rows=N_ROWS // 2)
         CoxLassoCCD(alpha=0.02, n_jobs=1).fit(parts.X, parts.y)
+    _compute_columns(y)
+
+
+def _compute_columns(y):
+    """Numbers as steps, as splines, and in types of their own."""
+    numbers = np.random.default_rng(0).integers(0, 99, (N_ROWS, 5))
+    made = [columns.fit_transform(numbers) for columns in (StepColumns(), SplineColumns())]
+    made += [keep_types(numbers.astype(dtype)) for dtype in (np.uint8, np.float32)]
+    for X in made:
+        CoxLassoCCD(alpha=0.02, n_jobs=1).fit(X, y)
 
 
 def _cut_time(rows):

@@ -153,6 +153,7 @@ def test_sums_of_blocks_are_those_of_their_values(frame):
             values = design.to_scipy().toarray()[order]
             computed = ComputedColumns(design, order)
             some = rng.permutation(np.flatnonzero(computed.is_computed))[:7]
+            some[3] = some[0]  # a column may be there twice
             for form, part in parts.items():
                 found = computed.sums(some, numbers, form, label, 3, _at_once)
                 of_rows = part(values[:, some]).T * numbers

@@ -41,7 +41,7 @@ class BandColumns(ComputedBlock):
 
     def add(self, columns, coef, form, out):
         every = np.zeros(self.n_columns + self.weights.shape[1])
-        every[columns] = coef
+        np.add.at(every, columns, coef)
         _add_products(self.first, self.weights, form, every, out)
 
     def values(self, columns, rows):

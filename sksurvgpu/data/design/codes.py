@@ -90,7 +90,7 @@ class StepBasis:
         """Columns times coefficients, by code."""
         del form
         rises = np.zeros(self.n_codes)
-        rises[columns + 1] = coef
+        np.add.at(rises, columns + 1, coef)
         return np.cumsum(rises)
 
     def grouped(self, columns):

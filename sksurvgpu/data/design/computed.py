@@ -23,7 +23,7 @@ FEWEST_GROUPED = 4  # columns, whose products by BLAS take as long as by label
 class ComputedBlock(ABC):
     """Some columns of a design, side by side.
 
-    Columns are named by their numbers in the block, ascending and without repetition.  `form` says
+    Columns are named by their numbers in the block, ascending; one may be there twice.  `form` says
     what of an entry x counts: x, its size, its square, or one where it is not zero.
 
     A block is a dataclass, of whose fields digests are made.
