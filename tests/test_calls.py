@@ -230,8 +230,9 @@ SYNONYMS = {"tau", "fitted", "model", "models", "person", "persons", "date", "co
 def test_one_thing_has_one_name():
     found = {name: SYNONYMS & {*signature(item).parameters} for name, item in public_functions()}
     assert len(found) > 300
-    # a table of all, beside those of records and outcomes
+    # a table of all, beside those of records and outcomes, and of variants
     assert {name: words for name, words in found.items() if words} == {
-        "SimulatedClaims": {"persons"}
+        "SimulatedClaims": {"persons"},
+        "Genotypes": {"persons"},
     }
     assert "horizon" in signature(sksurvgpu.metrics.calibration).parameters

@@ -4,8 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..._memory import available
 from ..contract import Counts, Room
-from ..cpu.memory import available
 from . import products
 from .curvatures import CurvatureLaunches
 from .exact import run_cycle
