@@ -10,8 +10,6 @@ from . import plotting as plotting
 from . import results as results
 from ._progress import show_progress as show_progress
 from ._warm_up import warm_up as warm_up
-from .data.additive import SplineColumns as SplineColumns
-from .data.additive import StepColumns as StepColumns
 from .data.categories import CategoryColumns as CategoryColumns
 from .data.design.columns import Design as Design
 from .data.design.genotypes import read_bed as read_bed
@@ -23,6 +21,8 @@ from .data.outcomes.counts import matched as matched
 from .data.outcomes.survival import as_sksurv as as_sksurv
 from .data.outcomes.survival import surv as surv
 from .data.prepare import PrepareColumns as PrepareColumns
+from .data.splines import SplineColumns as SplineColumns
+from .data.steps import StepColumns as StepColumns
 from .estimators.bayesian_multinomial import (
     BayesianMultinomialLogistic as BayesianMultinomialLogistic,
 )

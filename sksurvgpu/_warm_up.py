@@ -19,10 +19,11 @@ from . import cohort, datasets, metrics, nonparametric
 from ._calls import renamed
 from ._compile import cache_files
 from .backends import choose
-from .data.additive import SplineColumns, StepColumns
 from .data.design.narrow import keep_types
 from .data.outcomes.survival import surv
 from .data.prepare import PrepareColumns
+from .data.splines import SplineColumns
+from .data.steps import StepColumns
 from .estimators.bayesian_multinomial import BayesianMultinomialLogistic
 from .estimators.bayesian_regression import BayesianLasso
 from .estimators.case_series import CaseSeriesCCD, ConditionalPoissonCCD

@@ -1,6 +1,7 @@
 """Columns that are computed, against the same ones stored: every model, and all that reads X."""
 
 import pickle
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -30,9 +31,11 @@ from sksurvgpu import (
     make_pipeline,
     profile_likelihood,
     surv,
+    to_sklearn,
     wald,
     write_partitions,
 )
+from sksurvgpu.data.design import codes
 from sksurvgpu.data.design.computed import ComputedColumns
 from sksurvgpu.data.design.kernels import ONE, SIZE, SQUARE, VALUE
 
@@ -268,3 +271,44 @@ def test_what_does_not_fit_into_memory_is_not_stored(frame, monkeypatch):
     monkeypatch.setattr(beside, "available", lambda: 1e5)
     with pytest.raises(MemoryError, match="computed columns of 600 rows may take"):
         StepColumns().fit_transform(frame).stored()
+
+
+def test_columns_keep_their_steps(frame):
+    """... where most rows are at the largest value, and where the first rows have two values."""
+    rng = np.random.default_rng(2)
+    some = np.where(rng.random(N) < 0.8, 10.0, rng.normal(size=N))
+    late = np.r_[np.tile([0.0, 1.0], N // 4), rng.normal(size=N // 2)]
+    steps = StepColumns(n_steps=3).fit(pd.DataFrame({"most": some, "late": late}))
+    assert [len(found) for found in steps.thresholds_.values()] == [1, 3]
+    twice = frame.assign(**{"age>50": 1.0})
+    with pytest.raises(ValueError, match="`X` has several columns named 'age>50'"):
+        StepColumns(columns=["age"], n_steps=None).fit(twice.assign(age=np.arange(N) % 99))
+    with pytest.raises(TypeError, match="`columns` is 'age', must be a list"):
+        StepColumns(columns="age").fit(frame)
+
+
+def test_output_stays_a_design_whatever_is_asked(frame):
+    import sklearn
+
+    with sklearn.config_context(transform_output="pandas"):
+        assert isinstance(StepColumns().fit_transform(frame), Design)
+    assert isinstance(SplineColumns().set_output(transform="pandas").fit_transform(frame), Design)
+
+
+def test_scikit_learn_has_the_model(frame, outcomes):
+    _, y, _ = outcomes["logistic"]
+    pipe = make_pipeline(StepColumns(), LogisticCCD(alpha=0.01)).fit(frame, y)
+    found = to_sklearn(pipe).predict_proba(frame)
+    np.testing.assert_allclose(found, pipe.predict_proba(frame), atol=1e-12)
+
+
+def test_few_of_many_steps_by_label_are_added_up_by_what_they_tell_apart():
+    rng = np.random.default_rng(5)
+    block = StepColumns(n_steps=None).fit_transform(rng.normal(size=(N, 1))).blocks[0]
+    some, label, numbers = np.array([7, 7, 400]), rng.integers(0, 50, N), rng.normal(size=N)
+    with mock.patch.object(codes, "add_by_code_and_label") as add:
+        block.sums(some, numbers, VALUE, label, 50)
+    assert add.call_args.args[3].shape == (4, 50)  # and not 600 codes by 50
+    expected = block.values(some, np.arange(N)) * numbers
+    expected = np.stack([expected[:, label == k].sum(axis=1) for k in range(50)], axis=1)
+    np.testing.assert_allclose(block.sums(some, numbers, VALUE, label, 50), expected, atol=1e-12)

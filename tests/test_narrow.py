@@ -1,6 +1,7 @@
 """Columns in the type that a matrix has: fits on them are those on the same numbers in float64."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sksurvgpu import (
@@ -116,3 +117,22 @@ def test_mistakes():
         keep_types(np.zeros(3, np.int8))
     with pytest.raises(TypeError, match="`values` has dtype int64, must have one of bool, int8"):
         keep_types(np.zeros((3, 2), np.int64))
+
+
+def test_sums_do_not_depend_on_who_has_which_columns():
+    numbers = np.random.default_rng(3).normal(size=N)
+    for kind, order in (("float32", "C"), ("float16", "F"), ("int8", "F")):
+        block = keep_types(matrix(kind, order)).blocks[0]
+        every = block.sums(np.arange(P), numbers, VALUE)
+        for some in (np.array([0, 37]), np.arange(5, 9), np.array([12])):
+            assert block.sums(some, numbers, VALUE).tobytes() == every[some].tobytes()
+
+
+def test_frames_and_masks_are_refused():
+    frame = pd.DataFrame(matrix("uint8"))
+    with pytest.raises(TypeError, match="`values` is of type DataFrame, must be an array"):
+        keep_types(frame)
+    with pytest.raises(ValueError, match="`values` is a masked array"):
+        keep_types(np.ma.masked_greater(matrix("uint8"), 1))
+    with pytest.raises(ValueError, match="several columns named 'a'"):
+        keep_types(matrix("uint8"), names=["a"] * P)

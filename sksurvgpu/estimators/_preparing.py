@@ -52,6 +52,7 @@ def prepare(
     assembled = assemble(estimator, design, y, sample_weight, offset, given, may_lack)
     problem, by_column = assembled.problem, assembled.given
     work, may_leave = n_fits * design.n_entries, problem.likelihood.pattern.has("on_device")
+    may_leave &= not design.blocks
     asked = explain(estimator.backend, work, devices_of(estimator), estimator.algorithm, may_leave)
     route, backend = route_of(estimator, by_column), open_backend(estimator, asked[0])
     batch = replace(assembled.batch, coef=start_of(estimator, problem.n_columns))

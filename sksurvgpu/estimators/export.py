@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
 from .._calls import renamed
+from ..data.additive import AdditiveColumns
 from ..data.design.columns import Design
 from ..data.design.named import NamedColumns
 from ._base import PenalizedModel
@@ -141,7 +142,7 @@ def to_sklearn(estimator):
         if steps and isinstance(steps[-1][1], NamedColumns):  # no other model reads a Design
             steps[-1] = steps[-1][0], steps[-1][1].transformer_
             vars(last).pop("feature_names_in_", None)
-        elif any(getattr(step, "levels_", None) for _, step in steps):  # of CategoryColumns
+        elif any(_makes_designs(step) for _, step in steps):
             steps.append(("to_scipy", FunctionTransformer(Design.to_scipy)))
             vars(last).pop("feature_names_in_", None)
         return Pipeline([*steps, (name, last)])
@@ -170,6 +171,10 @@ def to_sklearn(estimator):
         if hasattr(model, name):
             setattr(other, name, getattr(model, name))
     return other
+
+
+def _makes_designs(step):
+    return isinstance(step, AdditiveColumns) or getattr(step, "levels_", None)  # CategoryColumns
 
 
 def _open(estimator):

@@ -117,7 +117,7 @@ class Study:
         if self._ignores_shifts and (center := find_centers(X)).any():
             X = moved(X, -center, in_place=X is not self.X)
         asked, device = self.model.backend, devices_of(self.model)
-        backend, _ = explain(asked, X.n_entries, device, may_leave=self._may_leave)
+        backend, _ = explain(asked, X.n_entries, device, may_leave=self._may_leave and not X.blocks)
         self.model.set_params(backend=backend)
         self.X = replace(X, keeps_order=backend == "cpu")
 

@@ -136,16 +136,17 @@ class CodedColumns(ComputedBlock):
     def sums(self, columns, numbers, form, label=None, n_labels=1):
         out = np.empty((len(columns), n_labels))
         for v, some, own in self.by_variable(columns):
-            by_code = self._by_code(v, numbers, label, n_labels)
-            out[some] = self.bases[v].sums(by_code, own, form)
+            if label is None:
+                out[some] = self.bases[v].sums(self._by_code(v, numbers), own, form)
+                continue
+            group, values = self._label(v, own)  # of fewer than codes, where labels are many
+            by_group = np.zeros((len(values), n_labels))
+            add_by_code_and_label(group, label, numbers, by_group)
+            out[some] = part_of(values, form).T @ by_group
         return out
 
-    def _by_code(self, v, numbers, label, n_labels):
+    def _by_code(self, v, numbers):
         n_codes = self.bases[v].n_codes
-        if label is not None:
-            by_code = np.zeros((n_codes, n_labels))
-            add_by_code_and_label(self.codes[v], label, numbers, by_code)
-            return by_code
         by_code = np.zeros((4 if n_codes <= FEW_CODES else 1, n_codes))
         add_by_code(self.codes[v], numbers, by_code)
         return by_code.sum(axis=0)[:, None]

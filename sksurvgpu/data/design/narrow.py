@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._compile import kernel, part_of_loop
+from ..by_column import check_column_names
+from ..vectors import check_unmasked
 from .columns import Design
 from .computed import ComputedBlock
 from .kernels import ONE, SIZE, SQUARE
@@ -46,6 +48,10 @@ def keep_types(values, *, names=None) -> Design:
     X : Design
         With computed columns; ``with_columns`` adds others.
 
+    Notes
+    -----
+    Columns are not centred: bring those far from zero, as of years, near to it first.
+
     Examples
     --------
     >>> import numpy as np
@@ -55,6 +61,12 @@ def keep_types(values, *, names=None) -> Design:
     >>> X
     <Design of 1,000 rows and 20 columns (20 computed) with 0 sparse entries>
     """
+    if not isinstance(values, np.ndarray):
+        raise TypeError(
+            f"`values` is of type {type(values).__name__}, must be an array of NumPy: of a frame "
+            "table.to_numpy(), with names=table.columns."
+        )
+    check_unmasked(values, "values")
     values = np.asarray(values)
     check_shape(values.shape, "values")
     if values.dtype not in TYPES:
@@ -63,7 +75,8 @@ def keep_types(values, *, names=None) -> Design:
             "another type goes to estimators as it is."
         )
     if names is not None:
-        names = np.array(names, dtype=object)
+        names = np.array([*names], dtype=object)
+        check_column_names(names, "names", only_text=True)
         if names.shape != values.shape[1:]:
             raise ValueError(
                 f"`names` has {names.size:,} entries, `values` has {values.shape[1]:,} columns."
@@ -117,23 +130,21 @@ class NarrowColumns(ComputedBlock):
             yield slice(0, self.n_rows), self.lines, columns
             return
         kept = np.float32 if self._is_half else self.lines.dtype
-        step, every = max(TILE // 8, PIECE // max(1, len(columns))), np.arange(len(columns))
+        # by all columns, so that sums are the same whichever of them a thread has
+        step, every = max(TILE // 8, PIECE // max(1, self.n_columns)), np.arange(len(columns))
         for low in range(0, self.n_rows, step):
             rows = slice(low, low + step)
             yield rows, np.ascontiguousarray(self.lines[columns, rows], kept), every
 
-    def _as_rows(self, columns):
-        """Rows of all columns from the first to the last one, where these are most of them."""
-        is_apart = len(columns) == 0 or columns[-1] - columns[0] >= 2 * len(columns)
-        if self._is_half or self.lines.flags.c_contiguous or is_apart:
-            return None
-        return self.lines.T
-
     def sums(self, columns, numbers, form, label=None, n_labels=1):
-        out, rows = np.zeros((len(columns), n_labels)), self._as_rows(columns)
-        if label is None and rows is not None:
+        out, is_by_row = np.zeros((len(columns), n_labels)), not self.lines.flags.c_contiguous
+        if label is None and is_by_row and not self._is_half and len(columns):
+            # the same bits either way: a sum takes one row after the other
+            if columns[-1] - columns[0] >= 2 * len(columns):
+                add_sums_of_some(self.lines.T, columns, numbers, form, out[:, 0])
+                return out
             total = np.zeros(columns[-1] + 1 - columns[0])
-            add_sums_of_rows(rows, columns[0], numbers, form, total)
+            add_sums_of_rows(self.lines.T, columns[0], numbers, form, total)
             out[:, 0] = total[columns - columns[0]]
             return out
         for part, lines, which in self._pieces(columns):
@@ -188,6 +199,14 @@ def add_sums_of_rows(rows, first, numbers, form, out):
         row, number = rows[i, first : first + len(out)], numbers[i]
         for a in range(len(row)):
             out[a] += _part(row[a], form) * number
+
+
+@kernel
+def add_sums_of_some(rows, columns, numbers, form, out):
+    """Add sums of some columns, whose rows lie side by side."""
+    for i in range(len(numbers)):
+        for a in range(len(columns)):
+            out[a] += _part(rows[i, columns[a]], form) * numbers[i]
 
 
 @kernel
