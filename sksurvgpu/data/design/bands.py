@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..._compile import device, kernel
+from ..._compile import kernel
+from .codes import part_of
 from .computed import ComputedBlock
-from .kernels import ONE, SIZE, SQUARE
 
 __all__ = ["BandColumns"]
 
@@ -36,13 +36,13 @@ class BandColumns(ComputedBlock):
         width = self.weights.shape[1]
         found = np.zeros((self.n_columns + width, n_labels))  # rows may reach beyond the last
         label = np.zeros(1, np.uint8) if label is None else label
-        _add_sums(self.first, self.weights, form, label, numbers, found)
+        _add_sums(self.first, part_of(self.weights, form), label, numbers, found)
         return found[columns]
 
     def add(self, columns, coef, form, out):
         every = np.zeros(self.n_columns + self.weights.shape[1])
         np.add.at(every, columns, coef)
-        _add_products(self.first, self.weights, form, every, out)
+        _add_products(self.first, part_of(self.weights, form), every, out)
 
     def values(self, columns, rows):
         offset = columns[:, None] - self.first[rows].astype(np.int64)
@@ -51,30 +51,19 @@ class BandColumns(ComputedBlock):
         return np.where((offset >= 0) & (offset < width), found, 0.0)
 
 
-@device
-def _part(x, form):
-    if form == SIZE:
-        return abs(x)
-    if form == SQUARE:
-        return x * x
-    if form == ONE:
-        return 1.0 if x != 0.0 else 0.0
-    return x
-
-
 @kernel
-def _add_sums(first, weights, form, label, numbers, out):
+def _add_sums(first, weights, label, numbers, out):
     """Add entries times numbers of rows, by label of rows, which may be one for all."""
     is_one = len(label) < len(first)
     for i in range(len(first)):
         where = np.int64(label[0]) if is_one else np.int64(label[i])
         for d in range(weights.shape[1]):
-            out[first[i] + d, where] += _part(weights[i, d], form) * numbers[i]
+            out[first[i] + d, where] += weights[i, d] * numbers[i]
 
 
 @kernel
-def _add_products(first, weights, form, coef, out):
+def _add_products(first, weights, coef, out):
     """Add entries times coefficients of columns."""
     for i in range(len(first)):
         for d in range(weights.shape[1]):
-            out[i] += _part(weights[i, d], form) * coef[first[i] + d]
+            out[i] += weights[i, d] * coef[first[i] + d]

@@ -15,7 +15,7 @@ from ..._compile import kernel
 from .computed import ComputedBlock
 from .kernels import ONE, SIZE, SQUARE
 
-__all__ = ["CodedColumns", "LookupBasis", "StepBasis", "part_of"]
+__all__ = ["CodedColumns", "StepBasis", "part_of"]
 
 FEW_CODES = 256  # whose sums are so small that four of each stay in the nearest cache
 
@@ -27,42 +27,6 @@ def part_of(values, form):
     if form == SQUARE:
         return values * values
     return (values != 0.0).astype(np.float64) if form == ONE else values
-
-
-@dataclass(frozen=True, eq=False)
-class LookupBasis:
-    """Columns whose values stand in a table: a line for each code."""
-
-    table: np.ndarray  # float64 (n_codes, n_columns)
-
-    @property
-    def n_codes(self):
-        return self.table.shape[0]
-
-    @property
-    def n_columns(self):
-        return self.table.shape[1]
-
-    @property
-    def nbytes(self):
-        return self.table.nbytes
-
-    def values(self, columns):
-        """Values of columns by code, (n_codes, len(columns))."""
-        return self.table[:, columns]
-
-    def sums(self, by_code, columns, form):
-        """Sums of columns, from those of the rows of each code, (n_codes, n_labels)."""
-        return part_of(self.table[:, columns], form).T @ by_code
-
-    def combine(self, columns, coef, form):
-        """Columns times coefficients, by code."""
-        return part_of(self.table[:, columns], form) @ coef
-
-    def grouped(self, columns):
-        """Group of each code, of codes that columns do not tell apart; values of the groups."""
-        values, group = np.unique(self.table[:, columns], axis=0, return_inverse=True)
-        return group.ravel(), values
 
 
 @dataclass(frozen=True)
@@ -105,7 +69,7 @@ class CodedColumns(ComputedBlock):
     """Columns of several variables, one behind the other, each with a code in every row."""
 
     codes: np.ndarray  # unsigned (n_variables, n_rows)
-    bases: tuple[LookupBasis | StepBasis, ...]  # the columns of each variable
+    bases: tuple[StepBasis, ...]  # the columns of each variable
 
     @property
     def n_rows(self):

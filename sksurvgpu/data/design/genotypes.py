@@ -105,8 +105,8 @@ def read_bed(path, *, count="A1", missing="mean", n_threads=1) -> Genotypes:
     ``with_columns`` of the design adds other covariates, or the design of another file of the same
     persons, as of another chromosome. Rows are chosen by ``X[rows]``, before a fit, too: say, those
     with an outcome. What is pickled is the name of the file and not what is in it, so that it has
-    to be there in other processes. GPUs, and what reads all columns as they are, as ``describe``
-    does, take ``X.stored()`` where memory allows.
+    to be there in other processes. GPUs take ``X.stored()`` where memory allows; what reads all
+    columns as they are, as ``describe`` does, stores them itself.
 
     Examples
     --------
