@@ -186,9 +186,4 @@ class AdditiveColumns(Versioned, TransformerMixin, BaseEstimator):
 
 def _values(design, j):
     """All values of a column."""
-    stored = design.stored_values(j)
-    if len(stored) == design.n_rows:
-        return stored
-    values = np.zeros(design.n_rows)
-    values[design.indices[design.indptr[j] : design.indptr[j + 1]]] = stored
-    return values
+    return design.select([j]).dot([1.0])

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ...data.design.columns import DENSE, INDICATOR, Design
-from ...data.design.computed import ComputedColumns
 from ...data.design.tiles import tiles_of
 from ...data.design.units import moved
 from ...data.vectors import encode
@@ -64,10 +63,9 @@ class Arrangement:
             )
         self.rows, self.tables, self.plan = rows, tables, plan
         tiles = tiles_of(_centred(rows.design, tables.get("center")), plan.order)
-        computed = ComputedColumns(rows.design, plan.order)
         pieces = rows.source, rows.piece_ptr, plan.first, plan.shift
         threads = Threads(1)  # an engine asks many partitions at a time
-        self.products = Products(tiles, pieces, threads, computed)
+        self.products = Products(tiles, pieces, threads)
         self.offset = None if rows.offset is None else plan.per_copy(rows.offset[plan.order])
 
     @property

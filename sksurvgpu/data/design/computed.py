@@ -13,8 +13,6 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from .kernels import COMPUTED
-
 __all__ = ["ComputedBlock", "ComputedColumns"]
 
 FEWEST_GROUPED = 4  # columns, whose products by BLAS take as long as by label
@@ -137,7 +135,6 @@ class ComputedColumns:
         self._ptr = np.cumsum([0] + [block.n_columns for block in self.blocks])
         is_moved = order is not None and not np.array_equal(order, np.arange(len(order)))
         self._order = np.asarray(order) if is_moved else None
-        self.is_computed = design.kind == COMPUTED
 
     def _given(self, numbers):
         """Numbers by place, by row."""

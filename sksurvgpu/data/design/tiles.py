@@ -152,8 +152,8 @@ class OrderedDesign:
 
     @property
     def computed(self):
-        """Columns that tiles do not have."""
-        return ComputedColumns(self.given, self.order)
+        """Columns that tiles do not have, or None."""
+        return ComputedColumns(self.given, self.order) if self.given.blocks else None
 
     def cut(self, starts=None):
         """Tiles that begin where asked for; these are not kept."""
