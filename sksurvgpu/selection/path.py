@@ -337,9 +337,13 @@ def fit_path(
 
 def _fit(fitted, prepared, alphas, n_alphas, alpha_min_ratio, relax):
     gamma, prepared = prepared.gamma, replace(prepared, gamma=None)
+    known = {}  # of the null model, which every fit begins with
     if alphas is None:
+        prepared = replace(prepared, null=prepared.null_model())
         alphas = alpha_grid(find_alpha_max(prepared), n_alphas, alpha_min_ratio, prepared.problem)
-    solutions = prepared.solve(alphas)[0]
+        if (prepared.batch.factor > 0).all():  # others would have to be fitted again
+            known = {"null": (prepared.null,)}
+    solutions = prepared.solve(alphas, **known)[0]
     fitted.alpha = float(alphas[-1])
     adopt(fitted, Fitted.of(prepared, solutions[-1]))
     infinite = _find_infinite(fitted, prepared, solutions)

@@ -55,6 +55,8 @@ class Null:
 
     def of_share(self, share):
         """The null model of a fit with a share of the weights."""
+        if share == 1.0:
+            return self
         root, scale = np.sqrt(share) * self.root, np.sqrt(share) * self.scale
         sums = {name: share * getattr(self, name) for name in ("noise", "loglik", "events")}
         return replace(self, root=root, scale=scale, lam_max=np.nan, **sums)

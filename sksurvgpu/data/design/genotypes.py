@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from ..._compile import device, kernel
 from ..._tables import Result, counted
 from ..._threads import over_columns
 from ..options import choice, whole
@@ -25,6 +24,13 @@ from ..vectors import check_numbers
 from .codes import part_of
 from .columns import Design
 from .computed import ComputedBlock
+from .genotype_kernels import (
+    add_by_label,
+    add_genotypes,
+    add_sums_of_genotypes,
+    count_codes,
+    write_genotypes,
+)
 from .of_blocks import design_of
 
 __all__ = ["Genotypes", "PackedGenotypes", "read_bed"]
@@ -33,7 +39,6 @@ MAGIC, BY_VARIANT = b"\x6c\x1b", 1  # the third byte is 0 where persons come one
 HEADER = 3  # bytes
 COPIES = {"A1": (2.0, np.nan, 1.0, 0.0), "A2": (0.0, np.nan, 1.0, 2.0)}  # by code
 MISSING = 1  # its code
-COUNTED = 2**13  # bytes, whose counts stay below 2^16
 PERSON = "fid", "iid", "father", "mother", "sex", "phenotype"  # columns of .fam
 VARIANT = "chromosome", "id", "cm", "position", "a1", "a2"  # columns of .bim
 NUMBERS = "sex", "phenotype", "cm", "position"
@@ -263,7 +268,10 @@ class PackedGenotypes(ComputedBlock):
     def sums(self, columns, numbers, form, label=None, n_labels=1):
         out, of_code = np.zeros((len(columns), n_labels)), part_of(self.of_code[columns], form)
         if label is None:
-            add_sums_of_genotypes(self._packed, columns, of_code, numbers, out[:, 0])
+            planes = np.zeros((4, self._packed.shape[1]))
+            for q in range(4):
+                planes[q, : len(numbers[q::4])] = numbers[q::4]
+            add_sums_of_genotypes(self._packed, columns, of_code, *planes, out[:, 0])
         else:
             add_by_label(self._packed, columns, of_code, numbers, label, out)
         return out
@@ -301,73 +309,3 @@ def _check_file(path, size, n_rows, n_columns):
             f"(.fam) take {size:,}: {'it was cut off' if found < size else 'it is longer'}, or "
             "belongs to other tables; write all three files anew."
         )
-
-
-@device
-def _code(packed, i):
-    """Code of row i."""
-    return (packed[i >> 2] >> np.uint8(2 * (i & 3))) & np.uint8(3)
-
-
-@kernel
-def count_codes(packed, n_rows, counts):
-    """Add how many rows have each code; of a byte four counts are looked up, 16 bits each."""
-    of_byte = np.zeros(256, np.uint64)
-    for byte in range(256):
-        for q in range(4):
-            of_byte[byte] += np.uint64(1) << np.uint64(16 * ((byte >> (2 * q)) & 3))
-    n_whole = n_rows // 4
-    for a in range(len(packed)):
-        for first in range(0, n_whole, COUNTED):
-            total = np.uint64(0)
-            for k in range(first, min(first + COUNTED, n_whole)):
-                total += of_byte[packed[a, k]]
-            for code in range(4):
-                counts[a, code] += (total >> np.uint64(16 * code)) & np.uint64(2**16 - 1)
-        for i in range(4 * n_whole, n_rows):
-            counts[a, _code(packed[a], i)] += 1
-
-
-@kernel
-def add_sums_of_genotypes(packed, columns, of_code, numbers, out):
-    """Add sums of columns times numbers of rows, in four sums that do not wait for each other."""
-    n_whole = len(numbers) // 4
-    for a in range(len(columns)):
-        own, value = packed[columns[a]], of_code[a]
-        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-        for k in range(n_whole):
-            byte, i = own[k], 4 * k
-            s0 += value[byte & np.uint8(3)] * numbers[i]
-            s1 += value[(byte >> np.uint8(2)) & np.uint8(3)] * numbers[i + 1]
-            s2 += value[(byte >> np.uint8(4)) & np.uint8(3)] * numbers[i + 2]
-            s3 += value[byte >> np.uint8(6)] * numbers[i + 3]
-        for i in range(4 * n_whole, len(numbers)):
-            s0 += value[_code(own, i)] * numbers[i]
-        out[a] += (s0 + s1) + (s2 + s3)
-
-
-@kernel
-def add_by_label(packed, columns, of_code, numbers, label, out):
-    """Add sums of columns times numbers of rows by labels of rows."""
-    for a in range(len(columns)):
-        own, value = packed[columns[a]], of_code[a]
-        for i in range(len(numbers)):
-            out[a, label[i]] += value[_code(own, i)] * numbers[i]
-
-
-@kernel
-def add_genotypes(packed, columns, of_code, out):
-    """Add numbers of codes to numbers of rows."""
-    for a in range(len(columns)):
-        own, value = packed[columns[a]], of_code[a]
-        for i in range(len(out)):
-            out[i] += value[_code(own, i)]
-
-
-@kernel
-def write_genotypes(packed, columns, of_code, rows, out):
-    """Write columns of some rows."""
-    for a in range(len(columns)):
-        own, value = packed[columns[a]], of_code[a]
-        for i in range(len(rows)):
-            out[a, i] = value[_code(own, rows[i])]
