@@ -64,7 +64,7 @@ def keep_types(values, *, names=None) -> Design:
     if not isinstance(values, np.ndarray):
         raise TypeError(
             f"`values` is of type {type(values).__name__}, must be an array of NumPy: of a frame "
-            "table.to_numpy(), with names=table.columns."
+            "table.to_numpy(), with names=table.columns, of a file of HDF5 or zarr dataset[:]."
         )
     check_unmasked(values, "values")
     values = np.asarray(values)
