@@ -44,6 +44,7 @@ KINDS = {
     "steps": StepColumns(columns=["age", "dose"], n_steps=12),
     "all steps": StepColumns(columns=["age"], n_steps=None),
     "splines": SplineColumns(columns=["age", "dose"], n_knots=6),
+    "smooth": SplineColumns(columns=["age", "dose"], n_knots=6, smooth=True),
 }
 LESS_TRIED = ("cox", "strata", "varying", "poisson", "linear", "sets", "persons")
 TIGHT = {"tol": 1e-11, "max_iter": 1000}
@@ -183,9 +184,10 @@ def test_steps_are_where_values_are_above_thresholds(frame):
     assert X.names[:4].tolist() == ["drug", "weight", "dose", "rare"]
     assert steps.groups_.tolist() == ["drug", "weight", "dose", "rare"] + ["age"] * 5
     coef = np.r_[np.zeros(4), 1.0, 0.0, 0.0, -0.5, 0.0]
-    effects = steps.effects(coef)
+    effects = steps.effects(coef, reference={"age": thresholds[0]})
     assert effects["value"].tolist() == [-np.inf, thresholds[0], thresholds[3]]
     assert effects["effect"].tolist() == [0.0, 1.0, 0.5]
+    assert steps.effects(coef)["effect"].tolist() == [-1.0, 0.0, -0.5]  # of the median
     every = StepColumns(columns=["age"], n_steps=None).fit(frame).thresholds_["age"]
     np.testing.assert_array_equal(every, np.unique(frame["age"])[:-1])
 
@@ -202,7 +204,7 @@ def test_splines_are_those_of_scipy(frame):
     found = splines.transform(new)[:, -expected.shape[1] :].to_scipy().toarray()
     np.testing.assert_allclose(found, expected, atol=1e-15)
     coef = np.r_[np.zeros(4), np.arange(expected.shape[1])]
-    effects = splines.effects(coef)
+    effects = splines.effects(coef, reference={3: knots[0]})
     at_ends = BSpline.design_matrix(knots[[0, -1]], padded, 3).toarray()[:, 1:] @ coef[4:]
     np.testing.assert_allclose(effects["effect"].iloc[[0, -1]], at_ends)
 

@@ -22,6 +22,7 @@ from sksurvgpu import (
     CoxLassoCCD,
     CumulativeIncidenceDisplay,
     CVDisplay,
+    EffectsDisplay,
     EmpiricalNullDisplay,
     PathDisplay,
     ProfileDisplay,
@@ -91,6 +92,13 @@ def persons(seed=0):
     return pd.DataFrame({"id": range(300), "score": score, "treatment": is_treated})
 
 
+def effects_table():
+    """Of steps of one variable and of a curve of another, with intervals."""
+    value = np.r_[-np.inf, 1.0, 2.0, np.linspace(0.0, 1.0, 5)]
+    table = pd.DataFrame({"variable": list("aaabbbbb"), "value": value, "effect": np.arange(8.0)})
+    return table.assign(lower=table["effect"] - 1.0, upper=table["effect"] + 1.0)
+
+
 def risks():
     """Calibration of two models with histograms."""
     bins = pd.DataFrame({"lower": [0, 0.2], "upper": [0.2, 0.4], "n": [30, 10]})
@@ -115,6 +123,7 @@ DISPLAYS = {
     "coefficients": lambda: CoefficientDisplay.from_result(
         {"a": Result(interval_table(5).assign(upper=np.inf)), "b": Result(interval_table(5))}
     ),
+    "effects": lambda: EffectsDisplay(effects_table(), {"a": rng().normal(size=50)}).plot(),
     "empirical null": lambda: EmpiricalNullDisplay(estimates(20), estimates(3), 0.3, 0.2).plot(),
     "incidence": lambda: CumulativeIncidenceDisplay(incidence(0.01, 0.1)).plot(),
     "path": lambda: PathDisplay([0.1, 0.01], np.outer([-1, 1, 2], [0, 1]), list("abc")).plot(

@@ -9,14 +9,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._versioned import Versioned
-from .by_column import check_column_names, find_column
+from .by_column import check_by_column, check_column_names, find_column
 from .design.beside import side_by_side
 from .design.columns import build_design
 from .design.kernels import INDICATOR
 from .design.of_blocks import design_of
+from .effects import read_estimates
 from .prepare import header_of, input_names
 
-__all__ = ["AdditiveColumns"]
+__all__ = ["AdditiveColumns", "values_of"]
 
 
 class AdditiveColumns(Versioned, TransformerMixin, BaseEstimator):
@@ -42,17 +43,18 @@ class AdditiveColumns(Versioned, TransformerMixin, BaseEstimator):
         validate_data(self, header_of(X), skip_check_array=True)
         names = input_names(self)
         self.variables_ = self._choose(design, names)
-        self._learned = [self._learn(_values(design, j), names[j]) for j in self.variables_]
+        self._learned, self._medians = [], []
+        for j in self.variables_:
+            values = values_of(design, j)
+            self._learned.append(self._learn(values, names[j]))
+            self._medians.append(np.quantile(values, 0.5, method="inverted_cdf"))
         others = np.setdiff1d(np.arange(design.n_columns), self.variables_)
         labels = [names[j] for j in self.variables_]
-        by_variable = [
-            self._labels(label, known) for label, known in zip(labels, self._learned, strict=True)
-        ]
-        every = [names[others], *map(np.array, by_variable)]
-        self._names_out = np.concatenate(every).astype(object)
+        self._names_out, self.groups_ = (
+            np.concatenate([names[others], *map(of_variable, labels, self._learned)]).astype(object)
+            for of_variable in (self._labels, self._groups)
+        )
         check_column_names(self._names_out, "X")
-        sizes = [len(found) for found in by_variable]
-        self.groups_ = np.concatenate([names[others], np.repeat(labels, sizes)]).astype(object)
         return self
 
     def transform(self, X):
@@ -72,7 +74,7 @@ class AdditiveColumns(Versioned, TransformerMixin, BaseEstimator):
         design = build_design(X, may_be_computed=True)
         validate_data(self, header_of(X), reset=False, skip_check_array=True)
         others = np.setdiff1d(np.arange(design.n_columns), self.variables_)
-        values = [_values(design, j) for j in self.variables_]
+        values = [values_of(design, j) for j in self.variables_]
         made = design_of(*self._blocks(values))
         parts = [design.select(others).with_names(None), made]
         return side_by_side(parts).with_names(self._names_out)
@@ -103,37 +105,44 @@ class AdditiveColumns(Versioned, TransformerMixin, BaseEstimator):
         input_names(self, input_features)
         return self._names_out
 
-    def effects(self, coef):
+    def effects(self, coef, *, reference=None):
         """The function of each variable that coefficients of the columns make.
 
         Parameters
         ----------
-        coef : array-like of shape (n_columns,)
-            Such as ``coef_`` of a model of the columns.
+        coef : array-like of shape (n_columns,), or result
+            Such as ``coef_`` of a model of the columns; or, for intervals, what `bootstrap` of the
+            model, `wald` or `posterior` returns.
+        reference : dict of {str or int: float}, optional
+            Value of variables, by name or position, at which their effect is 0; by default, and of
+            others, the median of the rows that were fitted.
 
         Returns
         -------
         table : pandas.DataFrame
-            Lines of ``variable``, ``value`` and ``effect``, what is added to the predictor at that
-            value: of steps at each value where it changes, and of the least one, where it is 0; of
-            splines at 101 values.
+            Lines of ``variable``, ``value`` and ``effect``, what the predictor is there less what
+            it is at the reference: of steps at -inf and at each value above which it is another,
+            of splines at 101 values and at the reference. Of a result ``lower`` and ``upper``, too,
+            pointwise bounds at its level: percentiles of the effects of replicates or draws, or
+            those of a normal or t distribution.
         """
         from pandas import DataFrame, concat
 
         check_is_fitted(self)
-        coef = np.asarray(coef, dtype=np.float64)
-        if coef.shape != self._names_out.shape:
-            raise ValueError(
-                f"`coef` has shape {coef.shape}, the transformer makes {len(self._names_out):,} "
-                "columns; pass a coefficient for each."
-            )
-        first, tables = len(coef) - sum(map(self._size, self._learned)), []
-        for j, known in zip(self.variables_, self._learned, strict=True):
-            own = coef[first : first + self._size(known)]
-            first += len(own)
-            value, effect = self._effect(known, own)
-            name = input_names(self)[j]
-            tables.append(DataFrame({"variable": name, "value": value, "effect": effect}))
+        estimates = read_estimates(coef, self._names_out)
+        names, known, tables = input_names(self), getattr(self, "feature_names_in_", None), []
+        given = {} if reference is None else reference
+        given = check_by_column(given, "reference", len(names), known, default=np.nan)
+        given = given[self.variables_]
+        references = np.where(np.isnan(given), self._medians, given)
+        first = len(self._names_out) - sum(map(self._size, self._learned))
+        for j, known, zero in zip(self.variables_, self._learned, references, strict=True):
+            table = estimates.table(slice(first, first + self._size(known)))
+            first += len(table)
+            value, found = self._curve(known, table, zero)
+            found = found - self._at(known, np.array([zero]), table)
+            lines = {"variable": names[j], "value": value, "effect": found[:, 0]}
+            tables.append(DataFrame(lines | estimates.bounds(found)))
         return concat(tables, ignore_index=True)
 
     def __sklearn_tags__(self):
@@ -145,7 +154,7 @@ class AdditiveColumns(Versioned, TransformerMixin, BaseEstimator):
         """Numbers of the columns that are taken."""
         if self.columns is None:
             numbers = np.flatnonzero(design.kind != INDICATOR)
-            chosen = [j for j in numbers if len(np.unique(_values(design, j))) > 2]
+            chosen = [j for j in numbers if len(np.unique(values_of(design, j))) > 2]
         else:
             if isinstance(self.columns, str):
                 raise TypeError(
@@ -172,18 +181,26 @@ class AdditiveColumns(Versioned, TransformerMixin, BaseEstimator):
     def _labels(self, name, known):
         """Names of the columns of a variable."""
 
+    def _groups(self, name, known):
+        """Groups of the columns of a variable."""
+        return [name] * self._size(known)
+
     @abstractmethod
     def _blocks(self, values):
         """Blocks of the variables' columns, from values of rows."""
 
     @abstractmethod
-    def _effect(self, known, coef):
-        """Values of a variable, and what coefficients make of them."""
+    def _curve(self, known, table, reference):
+        """Values at which functions are told, by columns of coefficients, and what they are."""
+
+    @abstractmethod
+    def _at(self, known, values, table):
+        """Functions at some values, (n_values, columns of the table)."""
 
     def _size(self, known):
         return len(self._labels("", known))
 
 
-def _values(design, j):
+def values_of(design, j):
     """All values of a column."""
     return design.select([j]).dot([1.0])

@@ -1,6 +1,18 @@
-"""B-splines of numeric columns, of which a row keeps those that are not zero."""
+r"""B-splines of numeric columns, of which a row keeps those that are not zero.
+
+Smooth ones are combined so that a ridge is one on curvature: with values x scaled to a range of 1,
+splines B and P the integrals of products of their second derivatives, functions are
+
+.. math:: f = B(\theta_0 M_0 + M\theta), \quad \int f''^2 = \lVert\theta\rVert^2 / \mu_1.
+
+:math:`B M_0` is linear, with mean 0 and variance 1 over the rows; columns of :math:`B M` are
+uncorrelated with it and with each other, of variances 1, :math:`\mu_2 / \mu_1, \dots`, which fall
+as they wind more (Demmler and Reinsch 1975).
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import BSpline
@@ -9,11 +21,21 @@ from sklearn.utils.validation import check_is_fitted
 from . import options
 from .additive import AdditiveColumns
 from .design.bands import BandColumns
+from .design.combined import CombinedColumns
 from .prepare import input_names
 
 __all__ = ["SplineColumns"]
 
 MOST_KNOTS = 10_000
+MOST_SMOOTH = 200  # knots of smooth functions, whose matrices have their square
+LEAST_VARIANCE = 1e-10  # of a curve, relative to that of the one that winds least
+
+
+class _Basis(NamedTuple):
+    """Of a variable."""
+
+    knots: np.ndarray
+    matrix: np.ndarray | None  # (splines, columns), of smooth functions
 
 
 class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
@@ -32,6 +54,11 @@ class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
         these are the same. There are as many columns, and ``degree`` - 2 more.
     degree : int, default=3
         Of the polynomials between knots, from 1 to 5.
+    smooth : bool, default=False
+        Combine the splines so that a ridge is one on the curvature, and functions are smooth for
+        any number of knots. The first column of a variable, which has its name, is then linear,
+        and a function without the others is a straight line; all are scaled alike, whatever the
+        unit of the variable. It needs ``degree`` from 2 on.
 
     Attributes
     ----------
@@ -41,6 +68,8 @@ class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
         Positions of these.
     groups_ : ndarray
         Of every column that is made, the name of the one it comes from, such as `GroupLasso` takes.
+        Of smooth ones " curved" is added where they are not linear: with such groups a variable is
+        linear, curved or out.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Where all columns have names.
@@ -56,68 +85,110 @@ class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-2, 2, (2000, 2))
     >>> time = rng.exponential(np.exp(-(X[:, 0] ** 2)))
-    >>> model = make_pipeline(SplineColumns(n_knots=5), CoxLassoCCD(alpha=0.001, l1_ratio=0.0))
+    >>> columns = SplineColumns(n_knots=20, smooth=True)
+    >>> model = make_pipeline(columns, CoxLassoCCD(alpha=0.001, l1_ratio=0.0))
     >>> model = model.fit(X, surv(np.full(2000, True), time))
-    >>> effects = model[0].effects(model[1].coef_).set_index("variable").loc["x0"]
-    >>> (effects["effect"] - effects["effect"].min()).iloc[[0, 50, 100]].round(1).tolist()
-    [3.4, 0.0, 3.8]
+    >>> effects = model[0].effects(model[1].coef_, reference={0: 0.0})
+    >>> effects.set_index("variable").loc["x0", "effect"].iloc[[0, -1]].round(1).tolist()
+    [3.7, 3.9]
     """
 
-    def __init__(self, *, columns=None, n_knots=8, degree=3):
+    def __init__(self, *, columns=None, n_knots=8, degree=3, smooth=False):
         self.columns = columns
         self.n_knots = n_knots
         self.degree = degree
+        self.smooth = smooth
 
     @property
     def knots_(self):
         """Knots by name."""
         check_is_fitted(self)
         names = input_names(self)
-        return {names[j]: knots for j, knots in zip(self.variables_, self._learned, strict=True)}
+        return {
+            names[j]: basis.knots for j, basis in zip(self.variables_, self._learned, strict=True)
+        }
 
     def _check(self):
         options.whole(self.n_knots, "n_knots", 2, "must be an integer from 2 on")
         options.whole(self.degree, "degree", 1, "must be an integer from 1 to 5")
         if self.degree > 5:
             raise ValueError(f"`degree` is {self.degree}, must be an integer from 1 to 5.")
-        if self.n_knots > MOST_KNOTS:
-            raise ValueError(f"`n_knots` is {self.n_knots:,}, must be {MOST_KNOTS:,} at most.")
+        most = MOST_SMOOTH if options.flag(self.smooth, "smooth") else MOST_KNOTS
+        if self.n_knots > most:
+            raise ValueError(f"`n_knots` is {self.n_knots:,}, must be {most:,} at most.")
+        if self.smooth and self.degree == 1:
+            raise ValueError("`degree` is 1, must be from 2 to 5 for smooth functions.")
 
     def _learn(self, values, name):
         knots = np.unique(np.quantile(values, np.linspace(0.0, 1.0, self.n_knots)))
         if len(knots) < 2:
             raise ValueError(f"`X` column {name!r} has one value, and no spline; leave it out.")
-        return knots
+        return _Basis(knots, self._combine(knots, values) if self.smooth else None)
 
     def _labels(self, name, known):
-        return [f"{name}:{k}" for k in range(1, len(known) + self.degree - 1)]
+        if self.smooth:
+            return [name, *(f"{name}:{k}" for k in range(1, known.matrix.shape[1]))]
+        return [f"{name}:{k}" for k in range(1, len(known.knots) + self.degree - 1)]
+
+    def _groups(self, name, known):
+        size = self._size(known)
+        return [name] + [f"{name} curved"] * (size - 1) if self.smooth else [name] * size
 
     def _blocks(self, values):
-        return [
-            BandColumns(*self._bands(known, own), self._size(known))
-            for known, own in zip(self._learned, values, strict=True)
-        ]
+        return [self._block(known, own) for known, own in zip(self._learned, values, strict=True)]
 
-    def _bands(self, knots, values):
-        """First spline, and weights, of every value; splines are counted without the first."""
-        padded = np.concatenate([[knots[0]] * self.degree, knots, [knots[-1]] * self.degree])
-        inside = np.clip(values, knots[0], knots[-1])
-        found = BSpline.design_matrix(inside, padded, self.degree)
-        width = self.degree + 1
-        if not np.isfinite(found.data).all():
-            raise ValueError(
-                "`X` has values so large or small that splines are not numbers; rescale."
-            )
-        weights, first = found.data.reshape(-1, width).copy(), found.indices[::width] - 1
-        is_first = first < 0  # the spline that is left out
+    def _block(self, basis, values):
+        found = _splines(basis.knots, self.degree, values)
+        n_splines, width = found.shape[1], self.degree + 1
+        first, weights = found.indices[::width].astype(np.uint16), found.data.reshape(-1, width)
+        if self.smooth:
+            return CombinedColumns(BandColumns(first, weights, n_splines), basis.matrix)
+        is_first = first == 0  # the spline that is left out
         weights[is_first] = np.roll(weights[is_first], -1, axis=1)
         weights[is_first, -1] = 0.0
-        return np.where(is_first, 0, first).astype(np.uint16), weights
+        return BandColumns(np.maximum(first, 1) - np.uint16(1), weights, n_splines - 1)
 
-    def _effect(self, known, coef):
-        value = np.linspace(known[0], known[-1], 101)
-        first, weights = self._bands(known, value)
-        effect = np.zeros(len(value))
-        every = np.arange(len(coef))
-        BandColumns(first, weights, len(coef)).add(every, coef, 0, effect)
-        return value, effect
+    def _combine(self, knots, values):
+        """Factors of the splines in each column."""
+        degree, n = self.degree, len(knots) + self.degree - 1
+        scaled = (knots - knots[0]) / (knots[-1] - knots[0])
+        padded = _padded(scaled, degree)
+        nodes, weight = np.polynomial.legendre.leggauss(degree)  # exact for squares of f''
+        half = 0.5 * np.diff(scaled)[:, None]
+        at = (scaled[:-1, None] + half * (1.0 + nodes)).ravel()
+        second = BSpline(padded, np.eye(n), degree).derivative(2)(at)
+        size, axes = np.linalg.svd(np.sqrt(half * weight).reshape(-1, 1) * second)[1:]
+        curved = axes[: n - 2].T / size[: n - 2]
+        rows = _splines(knots, degree, values)
+        gram = (rows.T @ rows).toarray() / len(values)
+        mean = gram.sum(axis=0)  # of each spline: they add up to 1
+        linear = np.lib.stride_tricks.sliding_window_view(padded[1:-1], degree).mean(axis=1)
+        linear -= mean @ linear
+        linear /= np.sqrt(linear @ gram @ linear)
+        rounding = 1e-12 * np.trace(curved.T @ gram @ curved)
+        curved -= mean @ curved + np.outer(linear, linear @ gram @ curved)
+        variance, axes = np.linalg.eigh(curved.T @ gram @ curved)
+        is_there = variance > max(LEAST_VARIANCE * variance.max(initial=0.0), rounding)
+        curved = curved @ axes[:, is_there][:, ::-1] / np.sqrt(variance.max(initial=1e-300))
+        return np.column_stack([linear, curved])
+
+    def _curve(self, known, table, reference):
+        value = np.union1d(np.linspace(*known.knots[[0, -1]], 101), reference)
+        return value, self._at(known, value, table)
+
+    def _at(self, known, values, table):
+        columns, rows = np.arange(len(table)), np.arange(len(values))
+        return self._block(known, values).values(columns, rows).T @ table
+
+
+def _splines(knots, degree, values):
+    """Splines by value, a sparse matrix, of which a row has all that may not be zero."""
+    inside = np.clip(values, knots[0], knots[-1])
+    found = BSpline.design_matrix(inside, _padded(knots, degree), degree)
+    if not np.isfinite(found.data).all():
+        raise ValueError("`X` has values so large or small that splines are not numbers; rescale.")
+    return found
+
+
+def _padded(knots, degree):
+    return np.concatenate([[knots[0]] * degree, knots, [knots[-1]] * degree])

@@ -103,6 +103,10 @@ class StepColumns(AdditiveColumns, auto_wrap_output_keys=None):
             codes[v] = np.searchsorted(thresholds, own)
         return [CodedColumns(codes, tuple(StepBasis(len(known) + 1) for known in self._learned))]
 
-    def _effect(self, known, coef):
-        stays = np.flatnonzero(coef)
-        return np.append(-np.inf, known[stays]), np.append(0.0, np.cumsum(coef[stays]))
+    def _curve(self, known, table, reference):
+        value = np.append(-np.inf, known[table.any(axis=1)])
+        return value, self._at(known, np.nextafter(value, np.inf), table)
+
+    def _at(self, known, values, table):
+        above = np.cumsum(np.vstack([np.zeros(table.shape[1]), table]), axis=0)
+        return above[np.searchsorted(known, values)]

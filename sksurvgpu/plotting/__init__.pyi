@@ -5,6 +5,7 @@ from .bootstrap import BootstrapDisplay as BootstrapDisplay
 from .calibration import CalibrationDisplay as CalibrationDisplay
 from .coefficients import CoefficientDisplay as CoefficientDisplay
 from .cv import CVDisplay as CVDisplay
+from .effects import EffectsDisplay as EffectsDisplay
 from .empirical_null import EmpiricalNullDisplay as EmpiricalNullDisplay
 from .incidence import CumulativeIncidenceDisplay as CumulativeIncidenceDisplay
 from .path import PathDisplay as PathDisplay

@@ -57,40 +57,43 @@ def within_floats(low, high):
     return max(low, -LARGEST_LOG), min(high, LARGEST_LOG)
 
 
-def show_logarithmic(ax):
-    """Logarithmic horizontal axis with plain numbers; matplotlib's own are formulas."""
+def show_logarithmic(ax, side="x"):
+    """Logarithmic axis with plain numbers; matplotlib's own are formulas."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set(**{f"{side}scale": "log"})
+    axis = {"x": ax.xaxis, "y": ax.yaxis}[side]
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
-def show_ratios(ax):
-    """Numbers like 0.5, 1, 2 on a logarithmic horizontal axis, as many as have room."""
+def show_ratios(ax, side="x"):
+    """Numbers like 0.5, 1, 2 on a logarithmic axis, as many as have room."""
     from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
-    low, high = sorted(ax.get_xlim())
+    axis = {"x": ax.xaxis, "y": ax.yaxis}[side]
+    low, high = sorted(axis.get_view_interval())
     for steps in RATIO_STEPS:
         locator = LogLocator(base=10.0, subs=steps, numticks=MOST_TICKS + 3)
         ticks = locator.tick_values(low, high)
         ticks = ticks[(ticks >= low) & (ticks <= high)]
         # Over many decades matplotlib gives no ticks between them.
-        if 0 < len(ticks) <= _most_ticks(ax, ticks):
+        if 0 < len(ticks) <= _most_ticks(ax, ticks, side):
             break
     else:
         decades = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1.0)
-        every = -(-len(decades) // max(1, _most_ticks(ax, ticks)))  # second, third, ... decade
+        every = -(-len(decades) // max(1, _most_ticks(ax, ticks, side)))  # second, ... decade
         locator = FixedLocator(10.0 ** decades[decades % every == 0])
     if len(ticks) < LEAST_TICKS and high < 10.0 * low:
         locator = MaxNLocator(LEAST_TICKS, steps=[1, 2, 2.5, 5, 10])
         ticks = 1.0 + locator.tick_values(low - 1.0, high - 1.0)  # 1 is one of them
         locator = FixedLocator(ticks[ticks > 0])
-    ax.xaxis.set_major_locator(locator)
-    ax.xaxis.set_minor_locator(NullLocator())
+    axis.set_major_locator(locator)
+    axis.set_minor_locator(NullLocator())
 
 
-def _most_ticks(ax, ticks):
-    """Numbers as long as the longest of these that the horizontal axis has room for."""
+def _most_ticks(ax, ticks, side):
+    """Numbers as long as the longest of these that an axis has room for."""
     longest = max((len(f"{tick:g}") for tick in ticks), default=1)
-    return min(MOST_TICKS, int(size_of(ax)[0] / (text_size(ax) * (CHARACTER * longest + APART))))
+    width = CHARACTER * longest if side == "x" else 1.0
+    return min(MOST_TICKS, int(size_of(ax)["xy".index(side)] / (text_size(ax) * (width + APART))))
