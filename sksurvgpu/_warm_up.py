@@ -240,7 +240,8 @@ def _read_tables():
 def _compute_columns(y):
     """Numbers as steps, as splines, and in types of their own."""
     numbers = np.random.default_rng(0).integers(0, 99, (N_ROWS, 5))
-    made = [columns.fit_transform(numbers) for columns in (StepColumns(), SplineColumns())]
+    of_numbers = StepColumns(), SplineColumns(), SplineColumns(smooth=True)
+    made = [columns.fit_transform(numbers) for columns in of_numbers]
     made += [keep_types(numbers.astype(dtype)) for dtype in (np.uint8, np.float32)]
     for X in made:
         CoxLassoCCD(alpha=0.02, n_jobs=1).fit(X, y)

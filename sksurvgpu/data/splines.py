@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted
 from . import options
 from .additive import AdditiveColumns
 from .design.bands import BandColumns
-from .design.combined import CombinedColumns
 from .prepare import input_names
 
 __all__ = ["SplineColumns"]
@@ -90,7 +89,7 @@ class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
     >>> model = model.fit(X, surv(np.full(2000, True), time))
     >>> effects = model[0].effects(model[1].coef_, reference={0: 0.0})
     >>> effects.set_index("variable").loc["x0", "effect"].iloc[[0, -1]].round(1).tolist()
-    [3.7, 3.9]
+    [4.0, 3.9]
     """
 
     def __init__(self, *, columns=None, n_knots=8, degree=3, smooth=False):
@@ -142,7 +141,7 @@ class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
         n_splines, width = found.shape[1], self.degree + 1
         first, weights = found.indices[::width].astype(np.uint16), found.data.reshape(-1, width)
         if self.smooth:
-            return CombinedColumns(BandColumns(first, weights, n_splines), basis.matrix)
+            return BandColumns(first, weights, n_splines, basis.matrix)
         is_first = first == 0  # the spline that is left out
         weights[is_first] = np.roll(weights[is_first], -1, axis=1)
         weights[is_first, -1] = 0.0
