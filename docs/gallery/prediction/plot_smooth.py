@@ -45,8 +45,8 @@ made = columns.transform(X).describe()
 made.loc[columns.groups_ == "age curved", ["mean", "sd"]].head(4).round(3)
 
 # %%
-# ``groups_`` has the line and the bends of a variable apart. Cross-validation
-# chooses the penalty of all of them.
+# ``groups_`` has the line and the bends of a variable apart. The penalty of
+# all of them is chosen by cross-validation.
 
 penalty = GroupLasso(columns.groups_, weights="equal")
 model = make_pipeline(

@@ -39,8 +39,8 @@ X.describe().round(2)
 
 # %%
 # A hundred steps of each variable, at quantiles, stand in no table: a row
-# has a byte for each variable. The penalty is that of the one-standard-error
-# rule, which keeps the fewest steps.
+# has a byte for each variable. The penalty is the largest whose score is
+# within one standard error of the best, which keeps few of them.
 
 model = make_pipeline(
     StepColumns(), CoxLassoCV(cv=5, rule="1se", random_state=0)
@@ -53,11 +53,11 @@ steps, cox = model
 }
 
 # %%
-# What to see: the hazard rises with age all along, tenfold from 60 to 80.
-# That of the chains does not: at ordinary values it is flat, and from about
-# 1.5 mg/dl on it climbs for a while. Ratios compare with persons of 60, and
-# with the median of either chain, so that intervals are of differences, and
-# there is none where a value is compared with itself. Below are the persons.
+# What to see: the hazard rises with age all along, ninefold from 60 to 80.
+# With the chains it does not: up to about 1.5 mg/dl it is flat, then it
+# climbs for a while. Ratios compare with persons of 60, and with the median
+# of either chain: intervals are of differences, and vanish where a value is
+# compared with itself. Below are the persons.
 
 intervals = bootstrap(
     cox.refit_model(),
