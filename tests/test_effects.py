@@ -219,3 +219,8 @@ def test_smooth_columns_refuse_what_they_cannot_do(frame):
     ):
         with pytest.raises(error, match=match):
             columns.fit(frame)
+    largest = SplineColumns(columns=["dose"], smooth=True)
+    made = largest.fit_transform(frame.assign(dose=1.7e308 * np.linspace(-1.0, 1.0, N)))
+    assert np.isfinite(made.to_scipy().toarray()).all()
+    with pytest.raises(ValueError, match="`X` has values so large or small that splines are not"):
+        largest.fit(frame.assign(dose=1e-310 * frame["dose"]))

@@ -149,8 +149,10 @@ class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
 
     def _combine(self, knots, values):
         """Factors of the splines in each column."""
+        rows = _splines(knots, self.degree, values)
         degree, n = self.degree, len(knots) + self.degree - 1
-        scaled = (knots - knots[0]) / (knots[-1] - knots[0])
+        halves = 0.5 * knots  # whose differences are floats
+        scaled = (halves - halves[0]) / (halves[-1] - halves[0])
         padded = _padded(scaled, degree)
         nodes, weight = np.polynomial.legendre.leggauss(degree)  # exact for squares of f''
         half = 0.5 * np.diff(scaled)[:, None]
@@ -158,7 +160,6 @@ class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
         second = BSpline(padded, np.eye(n), degree).derivative(2)(at)
         size, axes = np.linalg.svd(np.sqrt(half * weight).reshape(-1, 1) * second)[1:]
         curved = axes[: n - 2].T / size[: n - 2]
-        rows = _splines(knots, degree, values)
         gram = (rows.T @ rows).toarray() / len(values)
         mean = gram.sum(axis=0)  # of each spline: they add up to 1
         linear = np.lib.stride_tricks.sliding_window_view(padded[1:-1], degree).mean(axis=1)
