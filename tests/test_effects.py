@@ -171,6 +171,43 @@ def test_smooth_splines_are_smoothing_splines():
     np.testing.assert_allclose(line.predict(X), expected, atol=1e-7)
 
 
+def test_ridge_of_smooth_columns_is_one_on_curvature():
+    """... by Newton's method for coefficients of the splines and the matrix of the penalty."""
+    rng = np.random.default_rng(1)
+    n, alpha = 200, 0.01
+    x, event = rng.gamma(2.0, 1.0, n), rng.random(n) < 0.7
+    time = rng.exponential(np.exp(-np.sin(2 * x)))
+    columns = SplineColumns(n_knots=12, smooth=True).fit(x[:, None])
+    X, knots = columns.transform(x[:, None]), columns.knots_["x0"]
+    padded = np.r_[[knots[0]] * 3, knots, [knots[-1]] * 3]
+    splines = BSpline.design_matrix(x, padded, 3).toarray()
+    nodes, weight = np.polynomial.legendre.leggauss(4)
+    half = np.diff(knots)[:, None] / 2
+    second = BSpline(padded, np.eye(splines.shape[1]), 3).derivative(2)
+    second = second((knots[:-1, None] + half * (1 + nodes)).ravel())
+    roughness = second.T @ ((half * weight).reshape(-1, 1) * second)
+    first = X.blocks[0].matrix[:, 1]
+    ridge = alpha * roughness[1:, 1:] / (first @ roughness @ first)
+
+    order = np.argsort(time)
+    rows, is_event = splines[order, 1:], event[order]
+    coef = np.zeros(rows.shape[1])
+    for _ in range(20):
+        risk = np.exp(rows @ coef)
+        gradient, hessian = ridge @ coef, ridge.copy()
+        for i in np.flatnonzero(is_event):
+            share = risk[i:] / risk[i:].sum()
+            mean = share @ rows[i:]
+            gradient -= (rows[i] - mean) / n
+            hessian += ((rows[i:].T * share) @ rows[i:] - np.outer(mean, mean)) / n
+        coef -= np.linalg.solve(hessian, gradient)
+    expected = splines[:, 1:] @ coef
+
+    model = CoxLassoCCD(alpha=alpha, l1_ratio=0.0, penalty_factor={0: 0.0}, **TIGHT)
+    found = model.fit(X, surv(event, time)).predict(X)
+    np.testing.assert_allclose(found - found.mean(), expected - expected.mean(), atol=1e-10)
+
+
 @pytest.mark.parametrize("degree", [2, 3, 5])
 def test_smooth_columns_are_uncorrelated_and_know_no_units(frame, degree):
     columns = SplineColumns(n_knots=7, degree=degree, smooth=True)
