@@ -29,6 +29,7 @@ from .estimators.bayesian_multinomial import (
 from .estimators.bayesian_regression import BayesianLasso as BayesianLasso
 from .estimators.case_series import CaseSeriesCCD as CaseSeriesCCD
 from .estimators.case_series import ConditionalPoissonCCD as ConditionalPoissonCCD
+from .estimators.causes import CauseSpecificCox as CauseSpecificCox
 from .estimators.competing import FineGrayCCD as FineGrayCCD
 from .estimators.conditional_logistic import ConditionalLogisticCCD as ConditionalLogisticCCD
 from .estimators.export import to_json as to_json

@@ -8,15 +8,15 @@ import pytest
 from faces import FACES, X
 
 import sksurvgpu
-from sksurvgpu import BayesianLasso, BayesianMultinomialLogistic
+from sksurvgpu import BayesianLasso, BayesianMultinomialLogistic, CauseSpecificCox
 from sksurvgpu.estimators import _docs
 from sksurvgpu.plotting import _display
 from sksurvgpu.selection import models
 
 CLASSES = {face.cls.__name__: face.cls for face in FACES.values()}
 CLASSES |= {name: getattr(models, name) for name in models.__all__}
-BAYESIAN = {cls.__name__: cls for cls in (BayesianLasso, BayesianMultinomialLogistic)}
-EVERY = CLASSES | BAYESIAN
+OTHERS = BayesianLasso, BayesianMultinomialLogistic, CauseSpecificCox
+EVERY = CLASSES | {cls.__name__: cls for cls in OTHERS}
 PUBLIC = {
     f"{name}.{attribute}": (cls, attribute)
     for name, cls in EVERY.items()

@@ -192,6 +192,10 @@ _SHARED = {
         strata : array-like of shape (n_samples,), optional
             Stratum of each row; required if and only if the model was fitted with strata.
         """,
+    "event_of_prediction": """
+        event : int or str, optional
+            Code or label of an event; that of interest by default.
+        """,
     "strata_of_score": """
         strata : array-like of shape (n_samples,), optional
             Stratum of each row, where `y` has no field ``stratum``; required if and only if the

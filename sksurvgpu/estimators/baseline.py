@@ -34,7 +34,16 @@ from ..nonparametric.kaplan_meier import EQUAL
 from ..patterns.risk_sets.plan import distinct_pairs
 from ._columns import check_strata_as_in_fit
 
-__all__ = ["Baseline", "Timeline", "cumulative_hazard", "gained", "incidence", "survival"]
+__all__ = [
+    "Baseline",
+    "Timeline",
+    "by_stratum",
+    "cumulative_hazard",
+    "gained",
+    "incidence",
+    "survival",
+    "total_hazard",
+]
 
 BLOCK_NUMBERS = 2**18  # of the curves of the rows at work, 2 MiB an array
 
@@ -176,12 +185,12 @@ class Baseline:
     def functions(self, curve):
         """Curve at a zero predictor: a StepFunction, or {label: StepFunction} with strata."""
         timeline = self.timeline
-        values = curve(_total(self.log_hazards, np.zeros(len(self.log_hazards))))
+        values = curve(self._total(self.log_hazards, np.zeros(len(self.log_hazards))))
         steps = {}
         for s in np.flatnonzero(np.diff(timeline.time_ptr)).tolist():
             own = timeline.of_stratum(s)
             times, name = timeline.times[own], timeline.name(s)
-            steps[s] = _step_function(times, values[own], curve, name)
+            steps[s] = _step_function(times, values[own], self._first(curve), name)
         if timeline.labels is None:
             return steps[0]
         labels = timeline.labels.tolist()
@@ -215,7 +224,9 @@ class Baseline:
         each = np.repeat(np.arange(timeline.n_strata), len(horizons))
         logs = self.log_hazards_at(np.tile(horizons, timeline.n_strata), each).reshape(shape)
         since = self._since(strata, start)
-        risk = incidence(_total((log[strata] for log in logs), predictors.T[:, :, None], since))
+        risk = incidence(
+            total_hazard((log[strata] for log in logs), predictors.T[:, :, None], since)
+        )
         risk[horizons > timeline.last_times()[strata][:, None]] = np.nan
         return risk
 
@@ -236,7 +247,7 @@ class Baseline:
         high = end
 
         def risk_at(k):
-            return incidence(_total(self.log_hazards[:, k], predictors.T[:, :, None]))
+            return incidence(total_hazard(self.log_hazards[:, k], predictors.T[:, :, None]))
 
         while (low < high).any():
             middle = (low + high) // 2
@@ -258,7 +269,7 @@ class Baseline:
         unique, timeline = self.unique_times, self.timeline
         out = np.empty((len(predictors), len(unique)))
         n_at_once = max(1, BLOCK_NUMBERS // max(len(unique), 1))
-        for s, rows in _by_stratum(strata):
+        for s, rows in by_stratum(strata):
             own = timeline.of_stratum(s)
             before = np.searchsorted(timeline.times[own], unique, side="right")
             # Nothing has happened before the first time.
@@ -267,7 +278,7 @@ class Baseline:
             for first in range(0, len(rows), n_at_once):
                 block = rows[first : first + n_at_once]
                 gone = None if since is None else since[:, block]
-                values = curve(_total(logs, predictors[block].T[:, :, None], gone))
+                values = curve(self._total(logs, predictors[block].T[:, :, None], gone))
                 values[:, is_later] = np.nan
                 out[block] = values
         return out
@@ -275,7 +286,7 @@ class Baseline:
     def row_functions(self, predictors, strata, curve, since) -> np.ndarray:
         """Curve of every row as an object array of step functions."""
         out = np.empty(len(predictors), dtype=object)
-        for s, rows in _by_stratum(strata):
+        for s, rows in by_stratum(strata):
             own, name = self.timeline.of_stratum(s), self.timeline.name(s)
             times, logs = self.timeline.times[own], self.log_hazards[:, own]
             if curve is cumulative_hazard and len(logs) == 1 and since is None:
@@ -283,9 +294,19 @@ class Baseline:
                 continue
             for i in rows:
                 gone = None if since is None else since[:, i]
-                values = curve(_total(logs, predictors[i], gone))
-                out[i] = _step_function(times, values, curve, name)
+                values = curve(self._total(logs, predictors[i], gone))
+                out[i] = _step_function(times, values, self._first(curve), name)
         return out
+
+    @staticmethod
+    def _total(logs, predictors, since=None):
+        """Hazard over all pieces, of which curves are made."""
+        return total_hazard(logs, predictors, since)
+
+    @staticmethod
+    def _first(curve):
+        """Value of a curve where nothing has happened."""
+        return curve(np.zeros(1))[0]
 
 
 @kernel
@@ -302,14 +323,14 @@ def _find_last(cell_ptr, cell_time, group, times, found):
         found[i] = low - 1
 
 
-def _by_stratum(strata):
+def by_stratum(strata):
     """The strata that occur, each with its rows."""
     order = np.argsort(strata, kind="stable")
     found, first = np.unique(strata[order], return_index=True)
     return zip(found.tolist(), np.split(order, first[1:]), strict=True) if len(order) else ()
 
 
-def _total(logs, predictors, since=None):
+def total_hazard(logs, predictors, since=None):
     """Hazard over all pieces (the first axis); infinite where it exceeds floating point."""
     hazard = 0.0
     since = repeat(None, len(predictors)) if since is None else since
@@ -329,21 +350,20 @@ def gained(until, since):
 def _share_values(times, logs, predictors, rows, name, out):
     """Hazards of proportional rows: one array of values, relative to the last, and a factor."""
     last = logs[-1] if np.isfinite(logs[-1]) else 0.0
-    shared = _step_function(times, np.exp(logs - last), cumulative_hazard, name)
+    shared = _step_function(times, np.exp(logs - last), 0.0, name)
     with np.errstate(over="ignore"):
         factors = np.exp(predictors + last)
     for i in rows:
         if np.isfinite(factors[i]):
             out[i] = Curve(shared.x, shared.y, a=factors[i], rows=name)
         else:  # infinity times the zeros before the first event would be NaN
-            hazard = _total(logs[None], predictors[[i]])
-            out[i] = _step_function(times, hazard, cumulative_hazard, name)
+            hazard = total_hazard(logs[None], predictors[[i]])
+            out[i] = _step_function(times, hazard, 0.0, name)
 
 
-def _step_function(times, values, curve, name):
+def _step_function(times, values, initial, name):
     """Step function from time 0 on; without a first step it would start at the first event."""
-    initial = curve(np.zeros(1))
-    if values[0] != initial[0] and times[0] > 0:
+    if values[0] != initial and times[0] > 0:
         times, values = np.append(0.0, times), np.append(initial, values)
     return Curve(times, values, rows=name)
 

@@ -25,17 +25,19 @@ from .fields import (
     refuse_flags,
     status_of,
 )
-from .survival import Outcome
+from .survival import Outcome, check_apart
 
 __all__ = ["competing_risks", "read_competing"]
 
 NO_START = (
-    "Fine-Gray regression with delayed entry is not offered; leave it out, or fit the "
-    "cause-specific hazard with CoxLassoCCD, where competing events are censored."
+    "Fine-Gray regression with delayed entry is not offered; leave it out, or take "
+    "CauseSpecificCox, whose incidences follow from the hazards of all events."
 )
 
 
-def competing_risks(event, time, *, stratum=None, labels=None) -> np.ndarray:
+def competing_risks(
+    event, time, *, start=None, stratum=None, subject=None, labels=None
+) -> np.ndarray:
     """Build the outcome of a model of competing risks, one entry per row.
 
     Parameters
@@ -44,8 +46,13 @@ def competing_risks(event, time, *, stratum=None, labels=None) -> np.ndarray:
         0 where the row was censored, a positive code of the kind of event elsewhere; or `labels`.
     time : array-like of float
         Time of the event or of censoring, at least 0.
+    start : array-like of float, optional
+        Time at which the row comes under observation, at least 0 and before `time`; not for
+        `FineGrayCCD`.
     stratum : array-like of int or str, optional
         Rows are compared only within a stratum.
+    subject : array-like of int or str, optional
+        Who the row belongs to, when one person has several rows.
     labels : dict of {int: str}, optional
         What codes are called, 0 among them where `event` has labels in place of codes. Results show
         them, and `event_of_interest` may be one.
@@ -53,8 +60,8 @@ def competing_risks(event, time, *, stratum=None, labels=None) -> np.ndarray:
     Returns
     -------
     ndarray
-        Structured array with the fields ``event`` (int64), ``time`` and, where it was given,
-        ``stratum``. `as_sksurv` makes of it what scikit-survival reads.
+        Structured array with the fields ``event`` (int64), ``time`` and those that were given.
+        `as_sksurv` makes of it what scikit-survival reads.
 
     Examples
     --------
@@ -69,7 +76,8 @@ def competing_risks(event, time, *, stratum=None, labels=None) -> np.ndarray:
     build = competing_risks
     if labels is not None:
         build = wraps(competing_risks)(partial(competing_risks, labels=labels))
-    later = outcome_in_partitions(build, event=event, time=time, stratum=stratum)
+    beside = {"start": start, "stratum": stratum, "subject": subject}
+    later = outcome_in_partitions(build, event=event, time=time, **beside)
     if later is not None:
         return later
     if labels is not None:
@@ -79,7 +87,10 @@ def competing_risks(event, time, *, stratum=None, labels=None) -> np.ndarray:
     meaning = f"{CODES}, or texts and labels={{0: text, 1: ...}}" if dtype.kind == "U" else CODES
     codes = check_whole(event, "event", meaning)
     codes = labelled(codes, {int(k): label for k, label in (labels or {}).items() if k})
-    return pack(checked_items(codes, time, stratum=stratum))
+    items = checked_items(codes, time, **beside)
+    if start is not None and subject is not None:
+        check_apart(**items)
+    return pack(items)
 
 
 def _coded(event, labels):

@@ -23,7 +23,7 @@ from .fields import (
     take_rows,
 )
 
-__all__ = ["Outcome", "as_sksurv", "read_outcome", "surv"]
+__all__ = ["Outcome", "as_sksurv", "check_apart", "read_outcome", "surv"]
 
 SWAPPED = (
     "; were `event` and `time` swapped, or are there several kinds of event? Codes 1 and 2, as R "
@@ -129,11 +129,11 @@ def surv(event, time, *, start=None, stratum=None, subject=None) -> np.ndarray:
     event = check_flags(event, "event", SWAPPED)
     items = checked_items(event, time, start, stratum, subject)
     if start is not None and subject is not None:
-        _check_apart(**items)
+        check_apart(**items)
     return pack(items)
 
 
-def _check_apart(event, time, start, stratum, subject):
+def check_apart(event, time, start, stratum, subject):
     """Refuse rows of a subject that overlap in a stratum."""
     who = encode(subject)[0]
     of = np.zeros(len(who), np.int64) if stratum is None else encode(stratum)[0]
