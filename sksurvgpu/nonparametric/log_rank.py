@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._calls import called_as, renamed_attribute
-from .._tables import Result
+from .._tables import Result, counted
 from ..data.options import number
 from .counts import count
 from .groups import ALL, documented, is_robust, read_rows
@@ -31,7 +31,7 @@ from .jackknife import row_influence
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["LogRank", "log_rank"]
+__all__ = ["LogRank", "judge", "log_rank", "require_comparable"]
 
 ROUNDING = 1e-10  # eigenvalues of a covariance that are 0, in units of the largest
 BLOCK = 1 << 22  # entries of a table of times and groups that is held at once
@@ -82,9 +82,10 @@ class LogRank(Result):
 
     def _title(self) -> str:
         robust = ", robust" if self.robust else ""
+        groups, found = counted(len(self.table), "groups"), f"chi-square {self.statistic:.3g}"
         return (
-            f"LogRank of {len(self.table):,} groups: chi-square {self.statistic:.3g} on "
-            f"{self.df:,} df, p = {self.p_value:.3g}{robust}"
+            f"{type(self).__name__} of {groups}: {found} on {self.df:,} df, "
+            f"p = {self.p_value:.3g}{robust}"
         )
 
 
@@ -140,7 +141,7 @@ def log_rank(y, groups, *, strata=None, rho=0.0, sample_weight=None, robust=None
     """
     number(rho, "rho", "must be a finite number, such as 0 or 1")
     rows = read_rows(y, groups, sample_weight, strata=False if strata is None else strata)
-    _check(rows)
+    require_comparable(rows, rows.event > 0)
     counts = count(rows.time, rows.event, start=rows.start, weight=rows.weight, group=rows.stratum)
     [events] = counts.events
     hazard = counts.divide(events)
@@ -155,16 +156,16 @@ def log_rank(y, groups, *, strata=None, rho=0.0, sample_weight=None, robust=None
         _robust(counts, rows, tilt * hazard, tilt) if robust else _dealt(counts, rows, tilt)
     )
     sums = [np.bincount(rows.group, weight * v) for v in (observed, expected)]
-    return _test(rows, sums, covariance, float(rho), robust)
+    return LogRank(*judge(rows, sums, covariance), covariance, float(rho), robust)
 
 
-def _check(rows):
+def require_comparable(rows, is_counted):
+    """Check that there are groups, and events among the rows that are counted as such."""
     if len(rows.labels) < 2:
         found = "is missing" if rows.labels == [ALL] else f"has one value, {rows.labels[0]!r}"
         raise ValueError(f"`groups` {found}; pass labels of two groups or more.")
-    is_counted = rows.event > 0
     if rows.weight is not None:
-        is_counted &= rows.weight > 0.0
+        is_counted = is_counted & (rows.weight > 0.0)
     if not is_counted.any():
         raise ValueError(
             f"`y` has no event ({len(rows.time):,} rows, of positive weight), so that there is "
@@ -172,8 +173,8 @@ def _check(rows):
         )
 
 
-def _test(rows, sums, covariance, rho, robust):
-    """Statistic of the groups of which events are expected."""
+def judge(rows, sums, covariance):
+    """Statistic of the groups of which events are expected, its df and p-value; their table."""
     from pandas import DataFrame, Index
     from scipy.stats import chi2
 
@@ -200,8 +201,7 @@ def _test(rows, sums, covariance, rho, robust):
             },
             index=Index(rows.labels, name="group"),
         )
-    p_value = float(chi2.sf(statistic, df))
-    return LogRank(statistic, df, p_value, table, covariance, rho, robust)
+    return statistic, df, float(chi2.sf(statistic, df)), table
 
 
 def _dealt(counts, rows, tilt):
