@@ -40,6 +40,7 @@ from .estimators.pipelines import make_pipeline as make_pipeline
 from .estimators.regression import LinearCCD as LinearCCD
 from .estimators.regression import PoissonCCD as PoissonCCD
 from .estimators.survival import CoxLassoCCD as CoxLassoCCD
+from .inference.average_risk import average_risk as average_risk
 from .inference.bootstrap import bootstrap as bootstrap
 from .inference.calibration import calibrate as calibrate
 from .inference.certificate import certificate as certificate

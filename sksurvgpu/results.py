@@ -2,6 +2,7 @@
 
 from .bayes.posterior import Posterior
 from .data.design.genotypes import Genotypes
+from .inference.average_risk import AverageRisk
 from .inference.bootstrap import BootstrapResult
 from .inference.calibration import CalibratedEffects
 from .inference.certificate import Certificate
@@ -21,6 +22,7 @@ from .selection.screen import ScreenResult
 from .tables.results import Episodes, EpisodesReport, LongData, LongReport
 
 __all__ = [
+    "AverageRisk",
     "BootstrapResult",
     "CalibratedEffects",
     "Certificate",

@@ -16,7 +16,7 @@ from ..information.inverse import Inverse
 from ..patterns.risk_sets.hazards import HazardSpread, Spread
 from ._replicates import Replicates
 
-__all__ = ["Bounds", "Lines", "Variation", "by_information", "by_replicates"]
+__all__ = ["Bounds", "Lines", "Variation", "by_information", "by_replicates", "replicate"]
 
 MOST_TIMES = 500  # of a curve by default: robust errors take as many numbers a row of the fit
 MOST_OF_BAND = 200  # times of a band: the largest deviation between two is not much larger
@@ -237,10 +237,11 @@ def _depths(curves, level) -> np.ndarray:
     return np.sort(depth, axis=0)[int((1.0 - level) * len(curves))]
 
 
-def replicate(lines: Lines, result, times, base) -> np.ndarray:
+def replicate(lines: Lines, result, times, base, reduce=None) -> np.ndarray:
     """Cumulative hazards of the replicates of a bootstrap, (n_replicates, n_rows, n_times).
 
-    `base` are the weights of the rows, as the caller gave them.
+    Or what `reduce` makes of those of a replicate, and the weights of its rows. `base` are the
+    weights of the rows, as the caller gave them.
     """
     rows, model = lines.rows, lines.rows.estimator
     kind, seed, unit = result._draw
@@ -258,10 +259,12 @@ def replicate(lines: Lines, result, times, base) -> np.ndarray:
             design, own = design[lines.chosen], replace(rows, problem=problem)
             own = replace(lines, rows=own, design=design, setting=setting)
             coef = np.append(coef, result._columns[1][number])
-        session = Session(problem, draws.weight(number), offset, Threads(1))
+        weight = draws.weight(number)
+        session = Session(problem, weight, offset, Threads(1))
         session.start(coef)
         cells = problem.baseline_of(session.baseline(), coef)
-        found.append(own.hazards(times, Baseline(own.timeline, cells), coef).sum(axis=0))
+        hazards = own.hazards(times, Baseline(own.timeline, cells), coef).sum(axis=0)
+        found.append(hazards if reduce is None else reduce(hazards, weight))
     if refused:
         message = (
             f"the transformers of {len(refused):,} replicates refuse `X_new`, and these are left "

@@ -40,7 +40,7 @@ from ._rows import documented, open_rows, require_unpenalized
 from .bootstrap import BootstrapResult
 from .residuals import open_survival_fit
 
-__all__ = ["CURVES", "CurveIntervals", "curve_intervals"]
+__all__ = ["CURVES", "CurveIntervals", "check_replicates", "curve_intervals", "lines_of"]
 
 INSTEAD = "Pass `bootstrap`, a result of sksurvgpu.bootstrap for the same fit."
 TRANSFORMS = ("log", "log-log", "plain")
@@ -140,7 +140,7 @@ def curve_intervals(
     options = {"interval": interval, "robust": robust, "cluster": cluster}
     _check_ways(estimator, bootstrap, options)
     rows = open_rows(estimator, X, y, fit_params)
-    lines = replace(_lines(rows, X_new, strata_new, start), refit=refits)
+    lines = replace(lines_of(rows, X_new, strata_new, start), refit=refits)
     if horizons is None:
         horizons = lines.all_times()
     else:
@@ -153,7 +153,7 @@ def curve_intervals(
         random, curve = generator(random_state), CURVES[what]
         found = by_information(variation, lines, horizons, level, interval, band, random, curve)
     else:
-        _check_replicates(estimator, bootstrap)
+        check_replicates(estimator, bootstrap)
         interval = "percentile"
         base = check_sample_weight(fit_params.get("sample_weight"), rows.outcome.n_rows)
         found = by_replicates(bootstrap, lines, horizons, level, band, base, CURVES[what])
@@ -208,7 +208,7 @@ def _check_ways(estimator, bootstrap, options):
             )
 
 
-def _check_replicates(estimator, bootstrap):
+def check_replicates(estimator, bootstrap):
     """Check that replicates are those of this fit, and that their weights can be made again."""
     if bootstrap._draw is None:
         raise ValueError(
@@ -224,7 +224,7 @@ def _check_replicates(estimator, bootstrap):
         )
 
 
-def _lines(rows, X_new, strata_new, start):
+def lines_of(rows, X_new, strata_new, start):
     """New rows, checked against the fit."""
     model = rows.estimator
     design, baseline = check_columns(model, X_new), fitted_of(model).baseline

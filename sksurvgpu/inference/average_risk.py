@@ -1,0 +1,229 @@
+"""Average risks of a population under scenarios: what would happen if all were treated, or none.
+
+A model predicts the risk of every row with some of its columns set to given values, and the mean is
+taken over rows (the g-formula). Where the model holds, and nothing else decides over treatment and
+event, differences of these are average effects of what was set. Intervals are quantiles of a
+bootstrap's replicates, over whose rows means are taken, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._tables import Result, counted
+from ..data.by_column import find_column
+from ..data.checks import check_horizons, check_sample_weight
+from ..data.design.columns import build_design
+from ..data.intervals import check_level
+from ..data.partitioned import require_in_memory
+from ..data.vectors import check_row_values
+from ..estimators.baseline import incidence
+from ..estimators.pipelines import refuse_type
+from ._curves import replicate
+from ._rows import documented, open_rows
+from .curve_intervals import check_replicates, lines_of
+from .residuals import open_survival_fit
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["AverageRisk", "average_risk"]
+
+
+@documented
+def average_risk(
+    estimator, X, y, scenarios, times, *, level=0.95, bootstrap=None, **fit_params
+) -> AverageRisk:
+    """Average risks if columns had given values, and how they differ between scenarios.
+
+    Parameters
+    ----------
+    estimator : CoxLassoCCD, FineGrayCCD, CauseSpecificCox or pipeline
+        Fitted estimator with ``predict_risk``.
+    <<rows_of_fit>>
+    scenarios : dict of {str: dict}
+        Values of columns by scenario, such as ``{"none": {"drug": 0}, "all": {"drug": 1}}``, or one
+        for each row. Others are what they are; ``{}`` changes nothing. The first scenario is what
+        others are compared with.
+    times : float or array-like of shape (n_times,)
+        Horizons, increasing.
+    level : float, default=0.95
+        Of the intervals.
+    bootstrap : BootstrapResult, optional
+        Replicates of the same fit, without which there are no intervals; Cox and Fine-Gray models
+        only.
+    <<more_of_fit>>
+
+    Returns
+    -------
+    result : AverageRisk
+        Risks of scenarios, and their differences and ratios.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, average_risk, bootstrap
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 4, density=0.3, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0).fit(data.X, data.y)
+    >>> replicates = bootstrap(model, data.X, data.y, n_replicates=50, random_state=0)
+    >>> scenarios = {"none": {0: 0}, "all": {0: 1}}
+    >>> result = average_risk(model, data.X, data.y, scenarios, 20, bootstrap=replicates)
+    >>> result
+    <AverageRisk in 2 scenarios by 1 time, 95% intervals>
+                     risk standard_error   lower   upper
+    scenario time
+    none     20    0.2725        0.01597  0.2454  0.3028
+    all      20    0.2702        0.02039  0.2411  0.3152
+    >>> result.contrasts.filter(like="ratio").round(2)
+                   ratio  ratio_lower  ratio_upper
+    scenario time
+    all      20.0   0.99          0.9         1.13
+    """
+    require_in_memory(X)
+    if not hasattr(estimator, "predict_risk"):
+        refuse_type(estimator)
+    horizons, level = check_horizons(times), check_level(level)
+    tables = _tables(X, scenarios)
+    strata = fit_params.get("strata")
+    if strata is None and "stratum" in (y.dtype.names or ()):
+        strata = y["stratum"]
+    base = check_sample_weight(fit_params.get("sample_weight"), len(y))
+    weight = np.ones(len(y)) if base is None else base
+    of_strata = {} if strata is None else {"strata": strata}
+    risks = [
+        weight @ estimator.predict_risk(table, horizons, **of_strata).to_numpy() / weight.sum()
+        for table in tables.values()
+    ]
+    draws = None
+    if bootstrap is not None:
+        fit = {"X": X, "y": y, "fit_params": fit_params, "strata": strata, "base": base}
+        replicates = partial(_replicate, bootstrap, estimator, times=horizons, **fit)
+        draws = [replicates(table) for table in tables.values()]
+    return AverageRisk.of([*tables], horizons, np.array(risks), draws, level)
+
+
+def _replicate(bootstrap, estimator, table, *, X, y, fit_params, strata, base, times):
+    """Average risks of replicates, (n_replicates, n_times)."""
+    refits = None
+    if getattr(bootstrap, "_columns", None):
+        refits = replace(bootstrap._columns[0], X=X, y=y, fit_params=fit_params)
+        refits = partial(refits.reopen, X_new=table)
+    model, X, table = open_survival_fit(estimator, "replicates of average risks", X, table)
+    check_replicates(model, bootstrap)
+    rows = open_rows(model, X, y, fit_params)
+    lines = replace(lines_of(rows, table, strata, 0.0), refit=refits)
+
+    def average(hazards, weight):
+        return weight @ incidence(hazards) / weight.sum()
+
+    return replicate(lines, bootstrap, times, base, average)
+
+
+def _tables(X, scenarios):
+    """X under each scenario."""
+    is_fine = isinstance(scenarios, Mapping) and len(scenarios) > 0
+    if not is_fine or not all(isinstance(changes, Mapping) for changes in scenarios.values()):
+        raise TypeError(
+            f"`scenarios` is {scenarios!r}, must be a dictionary of dictionaries, such as "
+            '{"none": {"drug": 0}, "all": {"drug": 1}}.'
+        )
+    return {name: _with_values(X, changes) for name, changes in scenarios.items()}
+
+
+def _with_values(X, changes):
+    """Table whose columns have other values, one or one a row."""
+    from pandas import DataFrame
+
+    if isinstance(X, DataFrame):
+        names = X.columns.to_numpy()
+        places = {find_column(key, "scenarios", len(names), names): key for key in changes}
+        return X.assign(**{names[j]: changes[key] for j, key in places.items()})
+    design = build_design(X, may_be_computed=True)
+    for column, value in changes.items():
+        j = find_column(column, "scenarios", design.n_columns, design.names)
+        given = np.full(design.n_rows, value) if np.ndim(value) == 0 else value
+        own = check_row_values(given, f"scenarios[...][{column!r}]", design.n_rows)[:, None]
+        others = np.delete(np.arange(design.n_columns), j)
+        changed = design.with_names(None).select(others).with_columns(own)
+        place = np.insert(np.arange(len(others)), j, len(others))
+        design = changed.select(place).with_names(design.names)
+    return design
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AverageRisk(Result):
+    """Average risks of scenarios, and how they differ; made by `average_risk`.
+
+    Attributes
+    ----------
+    risks : pandas.DataFrame
+        The average ``risk`` by ``scenario`` and ``time``; with a bootstrap its ``standard_error``
+        and the limits ``lower`` and ``upper``.
+    contrasts : pandas.DataFrame
+        The ``difference`` of the risk of each other scenario from that of the first, and the
+        ``ratio`` of both, by scenario and time; with a bootstrap ``difference_lower``,
+        ``difference_upper``, ``ratio_lower`` and ``ratio_upper``.
+    reference : str
+        The first scenario.
+    level : float
+        Of the intervals.
+    n_replicates : int
+        Of the bootstrap, 0 without one.
+
+    Examples
+    --------
+    See `average_risk`.
+    """
+
+    risks: DataFrame
+    contrasts: DataFrame
+    reference: str
+    level: float
+    n_replicates: int
+
+    @classmethod
+    def of(cls, names, times, risks, draws, level) -> AverageRisk:
+        """Tables of risks (n_scenarios, n_times), and of those of replicates."""
+        draws = None if draws is None else np.array(draws)
+        found, contrasts = {"risk": risks}, {}
+        if draws is not None:
+            found["standard_error"] = draws.std(axis=1, ddof=1)
+            found["lower"], found["upper"] = _quantiles(draws, level)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for name, compare in (("difference", np.subtract), ("ratio", np.divide)):
+                contrasts[name] = compare(risks[1:], risks[0])
+                if draws is not None:
+                    bounds = _quantiles(compare(draws[1:], draws[0]), level)
+                    contrasts |= {f"{name}_lower": bounds[0], f"{name}_upper": bounds[1]}
+        apart, n_replicates = (
+            _table(contrasts, names[1:], times),
+            0 if draws is None else len(draws[0]),
+        )
+        return cls(_table(found, names, times), apart, names[0], level, n_replicates)
+
+    def _title(self) -> str:
+        intervals = f", {100 * self.level:g}% intervals" if self.n_replicates else ""
+        times = counted(self.risks.index.get_level_values("time").nunique(), "times")
+        n_scenarios = self.risks.index.get_level_values("scenario").nunique()
+        return f"AverageRisk in {counted(n_scenarios, 'scenarios')} by {times}{intervals}"
+
+    def _head(self, n):
+        return self.risks.head(n), len(self.risks)
+
+
+def _quantiles(draws, level):
+    """Limits over replicates, the second axis."""
+    tail = 0.5 * (1.0 - level)
+    return np.quantile(draws, [tail, 1.0 - tail], axis=1)
+
+
+def _table(columns, names, times):
+    from pandas import DataFrame, MultiIndex
+
+    index = MultiIndex.from_product([names, times], names=["scenario", "time"])
+    return DataFrame({name: values.ravel() for name, values in columns.items()}, index=index)

@@ -1,0 +1,147 @@
+"""Average risks of scenarios, against means of predictions and refits by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import StandardScaler
+
+from sksurvgpu import (
+    CauseSpecificCox,
+    CoxLassoCCD,
+    FineGrayCCD,
+    LogisticCCD,
+    average_risk,
+    bootstrap,
+    competing_risks,
+    make_pipeline,
+    surv,
+)
+from sksurvgpu.inference._replicates import DRAWS
+
+N, TIMES = 400, [0.4, 1.0]
+RNG = np.random.default_rng(8)
+FRAME = pd.DataFrame(
+    {"drug": RNG.integers(0, 2, N).astype(float), "age": RNG.normal(60, 9, N)},
+    index=np.arange(N) + 7,
+)
+HAZARD = np.exp(0.7 * FRAME["drug"] + 0.05 * (FRAME["age"] - 60))
+TIME = RNG.exponential(1 / HAZARD.to_numpy()).round(2) + 0.01
+EVENT = RNG.random(N) < 0.8
+Y = surv(EVENT, TIME)
+CODE = EVENT * RNG.integers(1, 3, N)
+WEIGHT = RNG.integers(1, 4, N).astype(float)
+SCENARIOS = {"none": {"drug": 0}, "all": {"drug": 1}, "as it is": {}}
+FREE = CoxLassoCCD(alpha=0.0, tol=1e-10)
+
+
+def mean_by_hand(model, frame, weight=None, **given):
+    found = [
+        np.average(
+            model.predict_risk(frame.assign(**changes), TIMES, **given), axis=0, weights=weight
+        )
+        for changes in SCENARIOS.values()
+    ]
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "given"),
+    [
+        (FREE, Y, {}),
+        (FREE, Y, {"strata": np.arange(N) % 2}),
+        (FREE, Y, {"sample_weight": WEIGHT}),
+        (FineGrayCCD(alpha=0.01), competing_risks(CODE, TIME), {}),
+        (CauseSpecificCox(FREE, event_of_interest=2), competing_risks(CODE, TIME), {}),
+        (CoxLassoCCD(alpha=0.01, time_varying={"drug": [0.5]}), Y, {}),
+    ],
+)
+def test_risks_are_means_of_predictions(model, y, given):
+    model = model.fit(FRAME, y, **given)
+    result = average_risk(model, FRAME, y, SCENARIOS, TIMES, **given)
+    strata = {"strata": given["strata"]} if "strata" in given else {}
+    expected = mean_by_hand(model, FRAME, given.get("sample_weight"), **strata)
+    np.testing.assert_allclose(result.risks["risk"], expected, atol=1e-14)
+    none, everybody = result.risks["risk"].unstack("time").loc[["none", "all"]].to_numpy()
+    contrasts = result.contrasts.loc["all"]
+    np.testing.assert_allclose(contrasts["difference"], everybody - none, atol=1e-14)
+    np.testing.assert_allclose(contrasts["ratio"], everybody / none, atol=1e-14)
+    assert result.reference == "none"
+    assert result.n_replicates == 0
+
+
+@pytest.mark.parametrize("kind", ["cox", "fine-gray", "pipeline"])
+def test_intervals_are_those_of_refits(kind):
+    scaled = ColumnTransformer([("age", StandardScaler(), ["age"])], remainder="passthrough")
+    model = {
+        "cox": FREE,
+        "fine-gray": FineGrayCCD(alpha=0.0, tol=1e-10),
+        "pipeline": make_pipeline(scaled, CoxLassoCCD(alpha=0.01, tol=1e-10)),
+    }[kind]
+    y = competing_risks(CODE, TIME) if kind == "fine-gray" else Y
+    model = model.fit(FRAME, y)
+    draws = bootstrap(model, FRAME, y, n_replicates=12, random_state=3)
+    result = average_risk(model, FRAME, y, SCENARIOS, TIMES, bootstrap=draws, level=0.8)
+    found = []
+    for number in range(12):
+        times = DRAWS[draws._draw[0]](draws._draw[1], number, N)
+        some = np.repeat(np.arange(N), times)
+        again = type(model)(**model.get_params(deep=False)).fit(FRAME.iloc[some], y[some])
+        last = again.steps[-1][1] if kind == "pipeline" else again
+        assert last.converged_
+        found.append(mean_by_hand(again, FRAME.iloc[some]))
+    found = np.array(found)
+    np.testing.assert_allclose(result.risks["standard_error"], found.std(axis=0, ddof=1), rtol=1e-5)
+    np.testing.assert_allclose(result.risks["lower"], np.quantile(found, 0.1, axis=0), rtol=1e-5)
+    difference = found[:, 2:4] - found[:, :2]
+    contrasts = result.contrasts.loc["all"]
+    limits = np.quantile(difference, [0.1, 0.9], axis=0)
+    np.testing.assert_allclose(contrasts["difference_lower"], limits[0], atol=1e-6)
+    np.testing.assert_allclose(contrasts["difference_upper"], limits[1], atol=1e-6)
+    ratio = np.quantile(found[:, 2:4] / found[:, :2], 0.9, axis=0)
+    np.testing.assert_allclose(contrasts["ratio_upper"], ratio, rtol=1e-5)
+    assert result.n_replicates == 12
+    assert repr(result).startswith("<AverageRisk in 3 scenarios by 2 times, 80% intervals>")
+
+
+def test_tables_of_any_kind_have_the_same_risks():
+    values = FRAME.to_numpy()
+    older = values[:, 1] + 10.0
+    by_name = average_risk(FREE.fit(FRAME, Y), FRAME, Y, {"older": {"age": older}}, 1.0)
+    for X in (values, csr_array(values)):
+        model = CoxLassoCCD(alpha=0.0, tol=1e-10).fit(X, Y)
+        result = average_risk(model, X, Y, {"older": {1: older}}, 1.0)
+        np.testing.assert_allclose(result.risks["risk"], by_name.risks["risk"], rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("scenarios", "message"),
+    [
+        ({"all": {"drgu": 1}}, "'drgu'"),
+        ({"all": {5: 1}}, "columns 0 to 1"),
+        ({"all": 1}, "dictionary of dictionaries"),
+        ({}, "dictionary of dictionaries"),
+    ],
+)
+def test_bad_scenarios_are_refused(scenarios, message):
+    model = FREE.fit(FRAME, Y)
+    with pytest.raises((ValueError, TypeError), match=message):
+        average_risk(model, FRAME, Y, scenarios, TIMES)
+
+
+def test_other_models_and_other_replicates_are_refused():
+    with pytest.raises(TypeError, match="LogisticCCD"):
+        average_risk(LogisticCCD().fit(FRAME, EVENT), FRAME, EVENT, SCENARIOS, TIMES)
+    model = CauseSpecificCox(FREE).fit(FRAME, competing_risks(CODE, TIME))
+    cox = CoxLassoCCD(alpha=0.0).fit(FRAME, Y)
+    draws = bootstrap(cox, FRAME, Y, n_replicates=3, random_state=0)
+    with pytest.raises(TypeError, match="CauseSpecificCox"):
+        average_risk(model, FRAME, competing_risks(CODE, TIME), SCENARIOS, TIMES, bootstrap=draws)
+    other = CoxLassoCCD(alpha=0.1).fit(FRAME, Y)
+    with pytest.raises(ValueError, match="of another fit"):
+        average_risk(other, FRAME, Y, SCENARIOS, TIMES, bootstrap=draws)
+    values, wrong = FRAME.to_numpy(), np.where(np.arange(N) == 2, np.nan, 1.0)
+    cox.fit(values, Y)
+    with pytest.raises(ValueError, match="in row 2"):
+        average_risk(cox, values, Y, {"x": {0: wrong}}, TIMES)
