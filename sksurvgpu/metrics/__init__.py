@@ -2,6 +2,7 @@
 
 from .calibration import Calibration, calibration
 from .competing import concordance, concordance_competing
+from .net_benefit import net_benefit
 from .scores import (
     auc,
     auc_competing,
@@ -22,4 +23,5 @@ __all__ = [
     "concordance_competing",
     "integrated_brier_score",
     "integrated_brier_score_competing",
+    "net_benefit",
 ]

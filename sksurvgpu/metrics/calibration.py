@@ -25,7 +25,7 @@ from .observed import (
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-__all__ = ["Calibration", "calibration"]
+__all__ = ["Calibration", "calibration", "check_horizon", "read_at_horizon"]
 
 N_BINS, TINY = 50, 1e-12  # of the histogram, and its end where all risks are 0
 ESTIMATES = ["observed", "lower", "upper"]
@@ -183,16 +183,7 @@ def calibration(
     2      166      42       0.34      0.32   0.24   0.41
     """
     _check_options(horizon, n_groups, level)
-    if horizon is None:
-        outcome, risk, until = *_read_binary(y, risk), 1.0
-    else:
-        _check_outcome(y)
-        outcome = read_observed(y, "y", event_of_interest, may_be_flags=not is_competing(risk))
-        check_same_event(risk, event_of_interest, y)
-        [risk] = read_risks(_at(risk, horizon), horizon, len(outcome.time), "y")[0].T
-        outcome.check_follow_up(np.array([float(horizon)]), "horizon")
-        outcome.check_events(horizon)
-        until = horizon = float(horizon)
+    outcome, risk, until = read_at_horizon(y, risk, horizon, event_of_interest)
     observed, *limits = _observe(outcome, slice(None), until, level)
     return Calibration(
         groups=_groups(outcome, risk, (until, n_groups, level)),
@@ -200,10 +191,23 @@ def calibration(
         observed=observed,
         lower=limits[0],
         upper=limits[1],
-        horizon=horizon,
+        horizon=None if horizon is None else until,
         level=level,
         distribution=_distribution(risk),
     )
+
+
+def read_at_horizon(y, risk, horizon, event_of_interest):
+    """Outcome, risks and horizon, which of a binary outcome is a made one."""
+    if horizon is None:
+        return *_read_binary(y, risk), 1.0
+    _check_outcome(y)
+    outcome = read_observed(y, "y", event_of_interest, may_be_flags=not is_competing(risk))
+    check_same_event(risk, event_of_interest, y)
+    [risk] = read_risks(_at(risk, horizon), horizon, len(outcome.time), "y")[0].T
+    outcome.check_follow_up(np.array([float(horizon)]), "horizon")
+    outcome.check_events(horizon)
+    return outcome, risk, float(horizon)
 
 
 def _distribution(risk):
@@ -238,9 +242,14 @@ def _check_outcome(y):
         )
 
 
-def _check_options(horizon, n_groups, level):
+def check_horizon(horizon):
+    """Check one horizon, which a binary outcome has none of."""
     if horizon is not None and not (options.is_number(horizon) and 0 <= horizon < np.inf):
         raise ValueError(f"`horizon` is {horizon!r:.40}, must be one finite number of at least 0.")
+
+
+def _check_options(horizon, n_groups, level):
+    check_horizon(horizon)
     options.whole(n_groups, "n_groups", 1)
     options.number(level, "level", "must lie between 0 and 1, e.g. 0.95", above=0, below=1)
 
