@@ -49,6 +49,7 @@ OF_PENALTY: Parameters = {
     "prior_mean": (None, [dict, "array-like", None]),
     "penalty": (None, [PenaltySpec, StrOptions(set(BY_NAME)), None]),
     "relax": (None, [Interval(Real, 0, 1, closed="both"), None]),
+    "standardize": (False, ["boolean"]),
 }
 OF_SOLVER: Parameters = {
     "algorithm": ("majorized", [StrOptions({"majorized", "exact"})]),

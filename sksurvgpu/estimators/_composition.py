@@ -6,10 +6,10 @@ import numpy as np
 
 from ..data.by_column import check_bounds, check_l1_ratio, check_penalty_factor, check_prior_mean
 from ..penalties import BY_NAME, Given, PenaltySpec
-from ..routes import IN_ROWS, Shifted
+from ..routes import IN_ROWS, Shifted, Standardized
 from ..solver.problem import Batch
 
-__all__ = ["around_means", "batch_of", "penalty_of", "read_by_column", "route_of"]
+__all__ = ["batch_of", "in_given_units", "penalty_of", "read_by_column", "route_of"]
 
 
 def penalty_of(estimator) -> PenaltySpec:
@@ -21,17 +21,22 @@ def penalty_of(estimator) -> PenaltySpec:
 
 def route_of(estimator, given: Given):
     """How fits of an estimator to rows that are here are carried out."""
-    return around_means(penalty_of(estimator).route(given, IN_ROWS), given)
+    return in_given_units(penalty_of(estimator).route(given, IN_ROWS), given)
 
 
-def around_means(route, given: Given):
-    """A route, or where there are prior means what leads to it around them."""
+def in_given_units(route, given: Given):
+    """A route, or where there are scales or prior means what leads to it from users' units."""
+    route = route if given.scale is None else Standardized(route, given.scale)
     return route if given.prior_mean is None else Shifted(route, given.prior_mean)
 
 
-def read_by_column(estimator, n_columns, names, source) -> Given:
-    """Check what an estimator says by column, and that its penalty goes with it."""
+def read_by_column(estimator, n_columns, names, source, find_scales) -> Given:
+    """Check what an estimator says by column, and that its penalty goes with it.
+
+    ``find_scales()`` has the standard deviations of columns, where the penalty needs them.
+    """
     _check_composition(estimator)
+    needs_scales = estimator.standardize and penalty_of(estimator).has_strength
     mean = check_prior_mean(estimator.prior_mean, n_columns, names)
     return Given(
         source=source,
@@ -40,6 +45,7 @@ def read_by_column(estimator, n_columns, names, source) -> Given:
         l1_ratio=check_l1_ratio(estimator._l1_ratio(), n_columns, names),
         bounds=check_bounds(estimator.bounds, n_columns, names, mean),
         prior_mean=mean,
+        scale=find_scales() if needs_scales else None,
     )
 
 

@@ -84,6 +84,11 @@ _SHARED = {
             fit without a penalty of what they select; see :doc:`/guide/adaptive`. What is reported
             of objective and convergence is that of the penalized fit, `converged_` of both. None
             does not relax.
+        standardize : bool, default=False
+            Whether the penalty is of coefficients times the standard deviations of their columns,
+            as if X were divided by these: `coef_`, `bounds` and `prior_mean` are in the units of X,
+            which stays as it is. Deviations have the sum of the sample weights as divisor, and 1
+            stands for constant columns; folds and replicates have those of all rows.
         """,
     "solver": "<<algorithm, tol, max_iter, warm_start, device_and_threads>>",
     "device_and_threads": "<<backend, precision, device, n_jobs, verbose>>",

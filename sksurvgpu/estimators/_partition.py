@@ -76,6 +76,7 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
         cluster = getattr(outcome, model.clusters, None)
     else:
         subject = cluster = check_labels(cluster, "cluster", design.n_rows)
+    told["has_weights"] = np.array([weight is not None])
     told["has_subjects"] = np.array([subject is not None])
     if subject is not None and "subjects" in agreed:
         told["subjects"] = np.unique(subject)

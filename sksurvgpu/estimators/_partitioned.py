@@ -27,7 +27,7 @@ from ..partitions.handles import open_engine
 from ..routes import PLAIN
 from ..solver.fits import Fits
 from ._columns import Header
-from ._composition import around_means, batch_of, penalty_of, read_by_column, route_of
+from ._composition import batch_of, in_given_units, penalty_of, read_by_column, route_of
 from ._partition import model_text, read_rows
 from ._prepared import HUGE, Prepared, count_threads, options_of, start_of
 from .fitted import Setting
@@ -204,7 +204,8 @@ def _prepare(model, engine, n_threads, where):
     backend = engine.backend() if hasattr(engine, "backend") else PartitionsBackend()
     problem, of_setting = _open(model, engine)
     columns, penalty = problem.given, penalty_of(model)
-    given = read_by_column(model, columns.n_columns, columns.names, problem.source)
+    scales = partial(_find_scales, problem)
+    given = read_by_column(model, columns.n_columns, columns.names, problem.source, scales)
     batch = batch_of(model, given, coef=start_of(model, problem.n_columns))
     header = Header(columns.n_columns, columns.names)
     if penalty.route(given, PLAIN) is not PLAIN:
@@ -218,7 +219,7 @@ def _prepare(model, engine, n_threads, where):
         setting=Setting(header, backend=("partitions", where), **of_setting),
         given=given,
         route=route_of(model, given),
-        plain_route=around_means(PLAIN, given),
+        plain_route=in_given_units(PLAIN, given),
         gamma=None,
         weighed=weighed,
         units=tuple(int(part.tables["units"][0]) for part in problem.descriptions),
@@ -251,6 +252,19 @@ def _open(estimator, engine):
     )
     check_largest(np.fmax(abs(problem.given.least), abs(problem.given.largest)), names)
     return problem, {"terms": terms} | model.keeps_of_parts(problem, agreed, told)
+
+
+def _find_scales(problem):
+    """Standard deviations of columns, as all rows have them that weigh the same."""
+    told = [part.tables.get("has_weights", [True])[0] for part in problem.descriptions]
+    if any(told):
+        refuse_partitions(
+            "standardize=True needs standard deviations of its columns under the weights of rows, "
+            "of which partitions tell nothing (sites do not say whether rows have weights)",
+            "pass them as `penalty_factor` (of a lasso; their squares of a ridge), or leave "
+            "`sample_weight` out where X is in partitions of your own",
+        )
+    return problem.given.find_scales()
 
 
 def _check_parameters(model):

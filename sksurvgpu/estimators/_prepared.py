@@ -174,9 +174,10 @@ class Prepared:
         nothing, family = np.zeros(self.problem.n_columns, bool), self.batch.penalty
         if family.is_convex:
             return nothing
-        penalty = family.of_total(self.total_weight).at(solution.lam, self.batch.factor, nothing)
+        scale, family = self.route.scale(self.problem), family.of_total(self.total_weight)
+        penalty = family.in_units(scale).at(solution.lam, self.batch.factor, nothing)
         coef = solution.coef - self.route.rest(self.problem)
-        is_free = penalty.has_let_go(coef) | (self.batch.factor * solution.lam == 0)
+        is_free = penalty.has_let_go(coef * scale) | (self.batch.factor * solution.lam == 0)
         span, source = self.problem.given.span, self.problem.source
         huge = (abs(coef[j]) * span(source[j]) > HUGE for j in np.flatnonzero(is_free))
         return self.find_infinite(is_free) if any(huge) else nothing

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any
 
 from ..backends import choose, explain
+from ..data.design.sums import find_scales
 from ..data.design.units import check_magnitudes
 from ..data.partitioned import check_in_memory, in_partitions
 from ..penalties import Given
@@ -14,7 +16,7 @@ from ..routes import PLAIN
 from ..solver.fits import Fits
 from ..solver.problem import Batch, Problem
 from ._columns import read_columns
-from ._composition import around_means, batch_of, penalty_of, read_by_column, route_of
+from ._composition import batch_of, in_given_units, penalty_of, read_by_column, route_of
 from ._partitioned import prepare_in_partitions
 from ._prepared import Prepared, count_threads, options_of, start_of
 from .fitted import Setting
@@ -62,7 +64,7 @@ def prepare(
         setting=Setting(header, backend=route.serves(asked), **assembled.of_setting),
         given=by_column,
         route=route,
-        plain_route=around_means(PLAIN, by_column),
+        plain_route=in_given_units(PLAIN, by_column),
         gamma=estimator._gamma(),
     )
     return prepared.checked_by(penalty_of(estimator))
@@ -79,7 +81,8 @@ def assemble(estimator, design, y, sample_weight, offset, given, may_lack=False)
         design, plan, outline.likelihood, terms.source, terms.piece_ptr, n_threads
     )
     of_setting = {"terms": terms} | model.keeps(plan, outcome, weight)
-    by_column = read_by_column(estimator, design.n_columns, design.names, problem.source)
+    scales = partial(find_scales, design, weight, n_threads)
+    by_column = read_by_column(estimator, design.n_columns, design.names, problem.source, scales)
     weight, offset = (None if rows is None else rows[:, None] for rows in (weight, offset))
     batch = batch_of(estimator, by_column, weight=weight, offset=offset)
     return Assembled(outcome, problem, batch, by_column, of_setting)

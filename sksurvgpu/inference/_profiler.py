@@ -211,10 +211,11 @@ class Profiler:
         if not free.any():
             return 0.0
         total, nothing = prepared.total_weight, np.zeros(len(coef), bool)
-        family = prepared.batch.penalty.of_total(total)
+        scale = prepared.route.scale(self._problem)
+        family = prepared.batch.penalty.of_total(total).in_units(scale)
         penalty = family.at(total, free, nothing)
         moved = coef - prepared.route.rest(self._problem)
-        pieces = penalty.pieces(moved)
+        pieces = penalty.pieces(moved * scale)
         smooth = pieces.left == pieces.right
         smooth[column] = False
         others = np.flatnonzero(smooth)
@@ -222,9 +223,9 @@ class Profiler:
             return 0.0
         self._session.start(coef)
         information, _ = view_of(self._rows).information(np.append(others, column))
-        matrix = information[:-1, :-1] + np.diag(pieces.curvature[others])
+        matrix = information[:-1, :-1] + np.diag(pieces.curvature[others] * scale[others] ** 2)
         follow = np.linalg.lstsq(matrix, -information[:-1, -1], rcond=None)[0]
-        return float(pieces.right[others] @ follow)
+        return float((pieces.right * scale)[others] @ follow)
 
     @cached_property
     def _session(self):

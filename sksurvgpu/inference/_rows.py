@@ -90,11 +90,12 @@ def require_absent(estimator, what: str, names=("bounds", "penalty", "relax")) -
     for name in names:
         value = getattr(estimator, name)
         known_to = penalty_of(estimator).known_to if name == "penalty" else ()
-        if value is not None and what not in known_to:
+        nothing = False if name == "standardize" else None
+        if value is not nothing and what not in known_to:
             instead = f" or take {' or '.join(known_to)}" if known_to else ""
             raise ValueError(
                 f"`estimator` has `{name}`, which {what} does not know; use "
-                f"set_params({name}=None){instead}."
+                f"set_params({name}={nothing}){instead}."
             )
 
 

@@ -101,8 +101,10 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
     rows = open_rows(estimator, X, y, fit_params)
     coef, fitted = estimator.coef_, fitted_of(estimator)
     total, nothing = fitted.total_weight, np.zeros(len(coef), bool)
-    penalty = fitted.family.of_total(total).at(fitted.alpha * total, fitted.factor, nothing)
-    gradient, pieces = rows.session.gradient(np.arange(len(coef))), penalty.pieces(coef)
+    scale = rows.route.scale(rows.problem)
+    family, coef = fitted.family.of_total(total).in_units(scale), coef * scale
+    penalty = family.at(fitted.alpha * total, fitted.factor, nothing)
+    gradient, pieces = rows.session.gradient(np.arange(len(coef))) / scale, penalty.pieces(coef)
     has_kink = pieces.right - pieces.left > SAME * penalty.threshold
     smooth = np.flatnonzero(~has_kink)
     apart = penalty.slack(coef, gradient)[has_kink]
@@ -112,6 +114,7 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
     is_local, is_convex, curvature = None, None, np.nan
     if len(known) <= MOST_COLUMNS:
         information, _ = view_of(rows).information(known)
+        information = information / np.outer(scale[known], scale[known])
         at = np.searchsorted(known, smooth)
         bend = penalty.least_curvature(coef)[smooth]
         curvature = _least_eigenvalue(information[np.ix_(at, at)], bend)

@@ -130,7 +130,7 @@ def local_false_discovery(estimator, X, y, **fit_params):
     require_selection(estimator, "local_false_discovery")
     rows = open_rows(estimator, X, y, fit_params)
     basis, information, deviation = _measure(estimator, rows)
-    _at_rest(basis.penalty(fitted_of(estimator).alpha))
+    _at_rest(basis, fitted_of(estimator).alpha)
     delta = estimator.coef_ - basis.rest
     some = np.flatnonzero(basis.factor > 0)
     slope = rows.session.gradient(np.arange(rows.n_coef)) + information * delta
@@ -166,24 +166,25 @@ def _expect(estimator, rows):
     basis, information, deviation = _measure(estimator, rows)
     alpha = fitted_of(estimator).alpha
     some = basis.factor > 0
-    rest = _at_rest(basis.penalty(alpha))
+    left, right = _at_rest(basis, alpha)
     n_selected = int(np.count_nonzero((estimator.coef_ - basis.rest)[some]))
     error = deviation * np.sqrt(information[some])
     with np.errstate(divide="ignore", invalid="ignore"):
-        chance = ndtr(-rest.right[some] / error) + ndtr(rest.left[some] / error)
+        chance = ndtr(-right[some] / error) + ndtr(left[some] / error)
     chance = np.where(information[some] > 0, chance, 0.0)
     expected = min(float(chance.sum()), n_selected) if chance.sum() >= 0 else np.nan
     return alpha, n_selected, expected, expected / n_selected if n_selected else 0.0
 
 
-def _at_rest(penalty):
+def _at_rest(basis, alpha):
     """Slopes at zero on both sides, of a penalty that is a sum over columns."""
+    penalty = basis.penalty(alpha)
     if type(penalty) is not Penalty:
         raise ValueError(
             "columns that are selected in groups have no thresholds of their own, on which false "
             "discovery rates rest; take `stability_selection`."
         )
-    return penalty.at_rest
+    return penalty.at_rest.left * basis.scale, penalty.at_rest.right * basis.scale
 
 
 def _local_rate(z):

@@ -217,7 +217,7 @@ def posterior(
 
 
 def _require_density(model):
-    require_absent(model, "posterior", ("bounds", "penalty", "relax", "prior_mean"))
+    require_absent(model, "posterior", ("bounds", "penalty", "relax", "prior_mean", "standardize"))
     if model_of(model).has_dispersion:
         raise TypeError(
             f"`estimator` is of type {type(model).__name__}, whose errors have a variance that is "

@@ -58,6 +58,16 @@ def _find_pieces(coef, c, out):
         out[0, a], out[1, a], out[2, a], out[3, a], out[4, a] = left, right, curvature, low, high
 
 
+# Powers of the unit of coefficients in numbers of columns, of penalties that exact steps go with.
+POWERS = {"l1": 1, "l2": 2, "flat": -1, "knot": -1, "lower": -1, "upper": -1}
+
+
+def in_plain_units(columns, scale):
+    """Numbers of columns for coefficients that are `scale` times less than those they are for."""
+    named = columns._asdict().items()
+    return columns._replace(**{name: values * scale ** POWERS[name] for name, values in named})
+
+
 class Kernels(NamedTuple):
     """Loops over columns around a penalty's formulas."""
 
@@ -220,6 +230,10 @@ class Family:
     def clip(self, coef):
         """Coefficients nearest to the given ones that the penalty allows."""
         return coef
+
+    def in_units(self, scale):
+        """Family of coefficients that are `scale` times those that users have."""
+        return self
 
     def is_bounded(self, n_columns):
         """Columns whose coefficients cannot go to infinity whatever the data are."""

@@ -6,7 +6,7 @@ is clipped to; at a bound only the slope inwards counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -66,6 +66,9 @@ class BoundedElasticNet(ElasticNet):
 
     def clip(self, coef):
         return np.clip(coef, self.lower, self.upper)
+
+    def in_units(self, scale):
+        return replace(self, lower=self.lower * scale, upper=self.upper * scale)
 
     def is_bounded(self, n_columns):
         return np.isfinite(self.lower) | np.isfinite(self.upper)

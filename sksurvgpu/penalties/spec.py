@@ -25,6 +25,7 @@ class Given:
     l1_ratio: float | np.ndarray
     bounds: tuple[np.ndarray, np.ndarray] | None  # around `prior_mean`
     prior_mean: np.ndarray | None
+    scale: np.ndarray | None = None  # what the penalty takes columns to be divided by
 
 
 class PenaltySpec(BaseEstimator):

@@ -1,7 +1,7 @@
 """How the fits of a batch are carried out, where that is more than to solve it: a file each."""
 
 from .adaptive import Adaptive
-from .base import PLAIN, Route, Shifted
+from .base import PLAIN, Route, Shifted, Standardized
 from .broken_ridge import BrokenRidge
 from .firth import Firth
 from .hierarchical import Hierarchical
@@ -16,4 +16,5 @@ __all__ = [
     "Hierarchical",
     "Route",
     "Shifted",
+    "Standardized",
 ]

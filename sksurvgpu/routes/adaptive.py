@@ -120,7 +120,8 @@ def _read_pilot(pilot, given: Given):
         coef = check_by_column(pilot, "pilot", len(source), default=0.0)
     else:
         coef = check_by_column(pilot, "pilot", n_columns, given.names, default=0.0)[source]
-    return coef if given.prior_mean is None else coef - given.prior_mean[source]
+    coef = coef if given.prior_mean is None else coef - given.prior_mean[source]
+    return coef if given.scale is None else coef * given.scale[source]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,9 @@ or one after another.
 
 With coefficients that are pulled to means, :math:`\beta = m + \delta`, the penalty is of δ. The
 predictor of the means joins the offset, so that no kernel knows of it.
+
+Under a penalty of columns that are divided by their standard deviations s it is of :math:`s\beta`.
+No column is divided: fits are solved in other units (`solver.units`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["PLAIN", "Detour", "Route", "Shifted"]
+__all__ = ["PLAIN", "Detour", "Route", "Shifted", "Standardized"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,10 @@ class Route:
     def rest(self, problem):
         """Where coefficients rest, (n_columns,)."""
         return np.zeros(problem.n_columns)
+
+    def scale(self, problem):
+        """Numbers (n_columns,) that columns are divided by where they are penalized."""
+        return np.ones(problem.n_columns)
 
     def solve(self, fits, on_fit=None):
         """A list, per fit, of one `Solution` for each of its penalties, as `Fits.solve`."""
@@ -49,6 +56,9 @@ class Detour(Route):
     """Other fits in place of those that are asked for, carried out by another route."""
 
     inner: Route
+
+    def scale(self, problem):
+        return self.inner.scale(problem)
 
     def leave(self, fits):
         """Fits in place of `fits`, and the way back from a solution of one, by its number."""
@@ -90,3 +100,27 @@ class Shifted(Detour):
             return replace(solution, coef=solution.coef + mean)
 
         return fits.with_batch(offset=offset, coef=start), back
+
+
+@dataclass(frozen=True)
+class Standardized(Detour):
+    """Fits whose penalty is of columns that are divided by numbers."""
+
+    deviation: np.ndarray  # (n_columns of X,)
+
+    def scale(self, problem):
+        return self.deviation[problem.source]
+
+    def leave(self, fits):
+        scale, batch = self.scale(fits.problem), fits.batch
+        coef = None if batch.coef is None else batch.coef * scale[:, None]
+        fits = fits.with_batch(coef=coef, penalty=batch.penalty.in_units(scale))
+
+        def back(solution, _):
+            of_route = solution.of_route
+            if "pilot_coef_" in of_route:
+                of_route = of_route | {"pilot_coef_": of_route["pilot_coef_"] / scale}
+            coef = batch.penalty.clip(solution.coef / scale)  # rounding may pass a bound
+            return replace(solution, coef=coef, of_route=of_route)
+
+        return replace(fits, scale=scale), back

@@ -116,6 +116,8 @@ class Hierarchical(PenaltySpec):
         above = [self.above] if isinstance(self.above, str) else list(self.above)
         above = _by_level(np.array([_ratio(name, "above") for name in above]), "above", n_levels)
         within, named = self.prior_ratio(given.l1_ratio), _attributes(names, levels)
+        if given.scale is not None:  # sums of columns as the penalty has them
+            members = csc_array(members / given.scale[:, None])
         return Classes(inner, members, of_coef, strength, within, above[levels], named)
 
 
@@ -123,7 +125,7 @@ class Hierarchical(PenaltySpec):
 class Classes(Detour):
     """Fits with columns for classes."""
 
-    members: csc_array  # (n_columns of X, n_classes), of ones
+    members: csc_array  # (n_columns of X, n_classes), of ones over the scales of columns
     of_coef: csc_array  # (n_coef, n_classes)
     strength: np.ndarray  # (n_classes,) factors of their penalties
     within: float  # l1_ratio of the columns' own parts
@@ -133,17 +135,19 @@ class Classes(Detour):
 
     def leave(self, fits):
         wide, n_coef = self._with_classes(fits.problem), self.of_coef.shape[0]
+        scale = None if fits.scale is None else np.append(fits.scale, np.ones(len(self.strength)))
 
         def back(solution, _):
             own, of_classes = np.split(solution.coef, [n_coef])
+            of_columns = solution.coef if scale is None else solution.coef / scale
             return replace(
                 solution,
                 coef=own + self.of_coef @ of_classes,
-                baseline=wide.baseline_of(solution.baseline, solution.coef),
+                baseline=wide.baseline_of(solution.baseline, of_columns),
                 of_route=self.attributes | {"class_coef_": of_classes},
             )
 
-        return replace(fits, problem=wide, batch=self._of_parts(fits.batch)), back
+        return replace(fits, problem=wide, batch=self._of_parts(fits.batch), scale=scale), back
 
     def _with_classes(self, problem):
         """The problem with a column for each class, made once for all calls."""

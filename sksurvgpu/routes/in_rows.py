@@ -31,12 +31,16 @@ class InRows(Route):
     def solve(self, fits, on_fit=None):
         if not _is_wide_ridge(fits):
             return super().solve(fits, on_fit)
-        batch, rows = fits.batch, _RowSpan.of(fits.problem, fits.batch.factor)
+        batch = fits.batch
+        scale = np.ones(fits.problem.n_columns) if fits.scale is None else fits.scale
+        factor = scale**2 if batch.factor is None else scale**2 * batch.factor
+        rows = _RowSpan.of(fits.problem, factor)
         closer = fits.with_options(tol=CLOSER * fits.options.tol, baseline=False, verbose=0)
-        found = replace(closer, problem=rows.problem, batch=rows.batch(batch)).solve()
+        found = replace(closer, problem=rows.problem, batch=rows.batch(batch), scale=None).solve()
         ends = [[] for _ in found]
         for k in range(len(batch.lambdas)):
             start = rows.coef_of(np.column_stack([solutions[k].coef for solutions in found]))
+            start *= scale[:, None]
             one = fits.with_batch(lambdas=batch.lambdas[k : k + 1], coef=start)
             for b, [solution] in enumerate(one.solve()):
                 n_iter = solution.n_iter + found[b][k].n_iter
@@ -84,7 +88,6 @@ class _RowSpan:
 
     @classmethod
     def of(cls, problem, factor):
-        factor = np.ones(problem.n_columns) if factor is None else factor
         products = sum(
             (x / factor[columns]) @ x.T for columns, x in _blocks(problem, np.flatnonzero(factor))
         )

@@ -30,7 +30,7 @@ from ..estimators.models.base import model_of
 from ..inference._rows import documented, open_fit, open_rows, require_selection
 from ..information.inverse import invert
 from ..information.views import view_of
-from ..routes import IN_ROWS, PLAIN, Shifted
+from ..routes import IN_ROWS, PLAIN, Shifted, Standardized
 
 __all__ = ["CRITERIA", "Basis", "basis_of", "criteria_of_path", "information_criteria"]
 
@@ -45,7 +45,8 @@ class Basis:
     """Sizes and penalties that criteria need beside a fit's coefficients and log-likelihood."""
 
     family: Any  # of penalties; None where they are no function of the coefficients alone
-    rest: np.ndarray | float  # where coefficients are kept by the penalty
+    rest: np.ndarray  # where coefficients are kept by the penalty
+    scale: np.ndarray  # what it takes columns to be divided by
     factor: np.ndarray  # (n_coef,)
     total_weight: float
     n_observations: float  # of the BIC
@@ -53,7 +54,7 @@ class Basis:
     has_dispersion: bool
 
     def penalty(self, alpha):
-        """Penalty at a strength on the mean scale."""
+        """Penalty at a strength on the mean scale, of coefficients times `scale`."""
         if self.family is not None:
             none = np.zeros(len(self.factor), bool)
             penalty = self.family.at(alpha * self.total_weight, self.factor, none)
@@ -79,16 +80,17 @@ def basis_of(estimator, rows, sizes) -> Basis:
     These are `Prepared` or `FittedRows`; `sizes` are those of the former.
     """
     problem, batch, route = rows.problem, rows.batch, rows.route
-    rest: np.ndarray | float = 0.0
-    if isinstance(route, Shifted):
-        rest, route = route.mean[problem.source], route.inner
+    rest, scale = route.rest(problem), route.scale(problem)
+    while isinstance(route, Shifted | Standardized):
+        route = route.inner
     total, n_events = sizes
     # A conditional likelihood is a product over events; other rows are what they are compared with.
     is_conditional = problem.likelihood.pattern.is_conditional
     has_dispersion = model_of(estimator).has_dispersion
     return Basis(
-        family=batch.penalty if route in (PLAIN, IN_ROWS) else None,
+        family=batch.penalty.in_units(scale) if route in (PLAIN, IN_ROWS) else None,
         rest=rest,
+        scale=scale,
         factor=batch.factor,
         total_weight=total,
         n_observations=n_events if is_conditional else total,
@@ -152,7 +154,7 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
     fitted, coef = fitted_of(estimator), estimator.coef_
     alpha = fitted.alpha
     if len(fitted.penalized) or estimator.bounds is not None:
-        df = _degrees_of_freedom(basis.penalty(alpha), coef - basis.rest, lambda: view_of(rows))
+        df = _degrees_of_freedom(basis, alpha, coef, lambda: view_of(rows))
     else:  # nothing chooses among columns; near infinite coefficients information vanishes
         df = invert(*view_of(rows.at(np.zeros(rows.n_coef))).information()).rank
     loglik = np.array([estimator.log_likelihood_])
@@ -167,9 +169,7 @@ def criteria_of_path(path, basis, X, y, gamma, n_observations, fit_params):
         df = [np.count_nonzero(coef - basis.rest) for coef in path.coefs.T]
     else:
         df = [
-            _degrees_of_freedom(
-                basis.penalty(alpha), coef - basis.rest, lambda coef=coef: views(coef)
-            )
+            _degrees_of_freedom(basis, alpha, coef, lambda coef=coef: views(coef))
             for alpha, coef in zip(path.alphas, path.coefs.T, strict=True)
         ]
     logliks = path.log_likelihood
@@ -195,11 +195,12 @@ def _open_views(path, X, y, fit_params):
     return view_at
 
 
-def _degrees_of_freedom(penalty, coef, make_view) -> float:
+def _degrees_of_freedom(basis, alpha, coef, make_view) -> float:
     """Degrees of freedom of coefficients, as the penalty has them.
 
     Rows are needed where it has curvature.
     """
+    penalty, coef = basis.penalty(alpha), (coef - basis.rest) * basis.scale
     pieces = penalty.pieces(coef)
     is_smooth = np.isclose(pieces.left, pieces.right, rtol=KINK, atol=0.0)
     # a free coefficient is exactly zero where its column says nothing
@@ -215,6 +216,7 @@ def _degrees_of_freedom(penalty, coef, make_view) -> float:
             "cross-validation."
         )
     information, _ = make_view().information(columns)
+    information = information / np.outer(basis.scale[columns], basis.scale[columns])
     whole = information.copy()
     penalty.add_curvature(whole, columns, pieces, coef, penalty.columns)
     return _trace_of_smoother(information, whole)

@@ -178,8 +178,9 @@ class CrossValidated(CallbackSupport):
         model = copy.copy(self)
         if self.l1_ratios is not None:
             model.l1_ratio, model.l1_ratios = ratio, None
-            columns = prepared.problem.given
-            given = read_by_column(model, columns.n_columns, columns.names, prepared.problem.source)
+            X, source = prepared.problem.given, prepared.problem.source
+            scale = prepared.given.scale
+            given = read_by_column(model, X.n_columns, X.names, source, lambda: scale)
             prepared = prepared.with_batch(penalty=penalty_of(model).family(given))
             prepared = replace(prepared, given=given, route=route_of(model, given), null=None)
             if prepared.batch.penalty.needs_null:

@@ -15,6 +15,7 @@ from ..backends.contract import Operations, ask, every_column
 from .point import require_finite
 from .problem import Batch, Problem
 from .solve import find_null_of, fit, fit_and_lend
+from .units import in_units
 
 LARGEST_PENALTY = 1e150
 FIRST_REACH = 2.0  # of an indicator
@@ -46,6 +47,7 @@ class Fits:
     backend: Any  # a module or an object with `run`, see `backends.contract.Backend`
     options: Options = Options()
     n_threads: int = 1
+    scale: np.ndarray | None = None  # (n_columns,): coefficients are as many times those of columns
 
     def with_batch(self, **changes) -> Fits:
         """Fits with other fields of the batch."""
@@ -57,6 +59,8 @@ class Fits:
 
     def run(self, coroutines):
         """Results of coroutines; none is left open by an error, whoever keeps its traceback."""
+        if self.scale is not None:
+            coroutines = [in_units(coroutine, self.scale) for coroutine in coroutines]
         try:
             return self.backend.run(self.problem, self.batch, coroutines, self.n_threads)
         finally:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...data.design.sums import ROUNDING
 from ...data.design.units import choose_centers
 from ...data.model_columns import ModelColumns
 from .messages import Arrange, Description, Engine, Tables
@@ -78,6 +79,13 @@ class DesignInPartitions:
         """Root of the mean square of the stored values of each column; 1 where there are none."""
         square = self.square / np.maximum(self.entries, 1) + self.mean**2
         return np.sqrt(np.where(square > 0.0, square, 1.0))
+
+    def find_scales(self):
+        """Standard deviations of columns, by the rule of `data.design.sums.find_scales`."""
+        share = self.entries / self.n_rows
+        variance = self.square / self.n_rows + share * (1.0 - share) * self.mean**2
+        is_constant = variance <= ROUNDING * share * self.mean**2
+        return np.sqrt(np.where(is_constant, 1.0, variance))
 
     def find_centers(self):
         """Numbers to take from each column, by the rule of `data.design.units.find_centers`."""

@@ -21,10 +21,11 @@ import numpy as np
 
 from ..._compile import device, kernel
 from ..._threads import over_columns
-from .kernels import DENSE, INDICATOR
+from .computed import ComputedColumns
+from .kernels import COMPUTED, DENSE, INDICATOR, SQUARE, VALUE
 from .units import check_largest, find_centers
 
-__all__ = ["ColumnMoments", "GroupSums", "column_names", "describe_columns", "sum_by_group"]
+__all__ = ["ColumnMoments", "GroupSums", "describe_columns", "find_scales", "sum_by_group"]
 
 BLOCK_ROWS = 8192  # of 12 bytes each
 ROUNDING = 1e-12  # share of a square that a sum over all rows leaves of nothing
@@ -227,6 +228,30 @@ def _count_zeros(design, n_rows, sums):
     is_partial = (design.kind != DENSE)[:, None] & (sums.count < n_rows)
     sums.least[is_partial] = np.minimum(sums.least, 0.0)[is_partial]
     sums.most[is_partial] = np.maximum(sums.most, 0.0)[is_partial]
+
+
+def find_scales(design, weight=None, n_threads=1) -> np.ndarray:
+    """Standard deviation of every column with n, or the sum of weights, as divisor.
+
+    It is 1 for columns that are constant.
+    """
+    variance, is_computed = np.empty(design.n_columns), design.kind == COMPUTED
+    if not is_computed.all():
+        sums = sum_by_group(design.select(~is_computed), weight=weight, n_threads=n_threads)
+        variance[~is_computed] = sums.moments(weight is not None).variance[:, 0]
+    if is_computed.any():
+        computed, columns = ComputedColumns(design), np.flatnonzero(is_computed)
+        share = np.full(design.n_rows, 1.0 / design.n_rows)
+        share = share if weight is None else weight / weight.sum()
+
+        def sums_of(form):
+            once = computed.sums(columns, share, form, None, 1, lambda part, of: part(0, len(of)))
+            return once[:, 0]
+
+        square = sums_of(SQUARE)
+        left = square - sums_of(VALUE) ** 2
+        variance[columns] = np.where(left > ROUNDING * square, left, 0.0)
+    return np.sqrt(np.where(variance > 0.0, variance, 1.0))
 
 
 def column_names(design) -> np.ndarray:

@@ -1,0 +1,55 @@
+"""Fits in other units: their coefficients are those of columns that are divided by numbers.
+
+No column is: what a fit asks of rows, and what it is told, is translated.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..backends.contract import Request
+from ..penalties.base import in_plain_units
+
+__all__ = ["in_units"]
+
+
+def in_units(fit, scale):
+    """Coroutine: a fit whose coefficients are `scale` (n_columns,) times those of the columns."""
+    answer = None
+    try:
+        while True:
+            name, arguments = fit.send(answer)
+            found = yield Request(name, _asked(name, arguments, scale))
+            answer = _told(name, arguments, scale, found)
+    except StopIteration as finished:
+        return finished.value
+    finally:
+        fit.close()
+
+
+def _asked(name, arguments, scale):
+    """Arguments of an operation, for columns as they are."""
+    if name in ("start", "attempt"):
+        coef, *others = arguments
+        return coef / scale, *others
+    if name == "cycle":  # whose reaches mean something to the backend alone
+        columns, coef, penalty, reach = arguments
+        own = scale[columns]
+        return columns, coef / own, in_plain_units(penalty, own), reach
+    return arguments
+
+
+def _told(name, arguments, scale, found):
+    """Result of an operation, as a fit has its columns."""
+    if name == "rounding":
+        return found / scale
+    if name not in ("gradient", "curvature", "matrix", "sample", "cycle"):
+        return found
+    columns, *others = arguments
+    own = scale[columns]
+    if name == "gradient":
+        return found / own
+    if name in ("curvature", "cycle"):
+        first, second = found
+        return (first * own if name == "cycle" else first / own[:, None] ** 2), second
+    return found / np.outer(own[others[0] :] if name == "matrix" else own, own)
