@@ -167,6 +167,7 @@ def test_defaults_are_those_of_all_models(face):
         "prior_mean": None,
         "penalty": None,
         "relax": None,
+        "standardize": False,
         "algorithm": "majorized",
         "tol": 1e-6,
         "max_iter": 1000,

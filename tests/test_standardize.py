@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import federation
 import numpy as np
 import pandas as pd
 import pytest
@@ -352,3 +353,27 @@ def test_what_it_does_not_go_with_is_refused():
         posterior(face.make(standardize=True), TABLE, face.y)
     with pytest.raises(ValueError, match="'standardize' parameter of CoxLassoCCD must be"):
         face.make(standardize="sd").fit(TABLE, face.y)
+
+
+@pytest.mark.parametrize("given", [{"l1_ratio": 0.5}, {"algorithm": "exact", "bounds": (-0.5, 9)}])
+def test_devices(given, monkeypatch):
+    pytest.importorskip("numba_cuda")
+    from gpu.backend import simulate_backend
+
+    simulate_backend(monkeypatch, seed=1)
+    table, y = TABLE[:60, [0, 3, 9]], FACES["cox"].y[:60]
+    models = [
+        CoxLassoCCD(alpha=0.01, tol=1e-5, standardize=True, backend=backend, **given).fit(table, y)
+        for backend in ("cuda", "cpu")
+    ]
+    assert [model.backend_ for model in models] == ["cuda", "cpu"]
+    assert models[0].coef_.any()
+    np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=1e-8)
+
+
+def test_sites_are_refused():
+    columns = federation.table(np.random.default_rng(0))
+    y = federation.survival(np.random.default_rng(0), columns)
+    sites = federation.sites_of(columns, y, federation.OPEN)
+    with pytest.raises(ValueError, match="sites do not say whether rows have weights"):
+        federation.fit_over(sites, CoxLassoCCD(standardize=True))

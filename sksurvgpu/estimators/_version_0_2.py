@@ -17,6 +17,7 @@ MORE = ("_of_costs", "_of_route")  # names of public attributes that not all fit
 
 def upgrade(state: dict[str, Any]) -> dict[str, Any]:
     """State of an estimator, from the one of any version."""
+    state = {"standardize": False} | state
     if "_of_route" not in state:
         return state
     removed = {name: state.get(name) for name in (*OF_ROWS, *OF_PENALTY, *MORE)}
