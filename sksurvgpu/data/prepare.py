@@ -38,8 +38,8 @@ class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
         category, say, and those of FeatureExtraction's analyses.
     scale : {"max", "sd"}, optional
         Divide columns by their largest absolute value or their standard deviation (with n as the
-        divisor, over all rows). Values that a new table has may be larger. Where the penalty alone
-        is to have columns in these units, ``standardize=True`` of a model divides none.
+        divisor, over all rows). Values that a new table has may be larger. ``standardize=True`` of
+        a model divides none, and its penalty is the same.
 
     Attributes
     ----------

@@ -31,10 +31,7 @@ def in_given_units(route, given: Given):
 
 
 def read_by_column(estimator, n_columns, names, source, find_scales) -> Given:
-    """Check what an estimator says by column, and that its penalty goes with it.
-
-    ``find_scales()`` has the standard deviations of columns, where the penalty needs them.
-    """
+    """Check what an estimator says by column, and that its penalty goes with it."""
     _check_composition(estimator)
     needs_scales = estimator.standardize and penalty_of(estimator).has_strength
     mean = check_prior_mean(estimator.prior_mean, n_columns, names)

@@ -259,10 +259,9 @@ def _find_scales(problem):
     told = [part.tables.get("has_weights", [True])[0] for part in problem.descriptions]
     if any(told):
         refuse_partitions(
-            "standardize=True needs standard deviations of its columns under the weights of rows, "
-            "of which partitions tell nothing (sites do not say whether rows have weights)",
-            "pass them as `penalty_factor` (of a lasso; their squares of a ridge), or leave "
-            "`sample_weight` out where X is in partitions of your own",
+            "partitions tell no standard deviations under weights, which standardize=True needs "
+            "(sites do not say whether rows have weights)",
+            "pass them as `penalty_factor` (of a ridge their squares), or no `sample_weight`",
         )
     return problem.given.find_scales()
 

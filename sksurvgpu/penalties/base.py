@@ -68,6 +68,18 @@ def in_plain_units(columns, scale):
     return columns._replace(**{name: values * scale ** POWERS[name] for name, values in named})
 
 
+def bounds_of(columns):
+    """Bounds of columns, infinite where a penalty has none."""
+    return getattr(columns, "lower", -np.inf), getattr(columns, "upper", np.inf)
+
+
+def rescaled(coef, factor, bounds, others):
+    """Coefficients times a factor; those at one of the bounds get its counterpart, to the bit."""
+    lower, upper = bounds
+    within = np.clip(coef * factor, *others)
+    return np.where(coef <= lower, others[0], np.where(coef >= upper, others[1], within))
+
+
 class Kernels(NamedTuple):
     """Loops over columns around a penalty's formulas."""
 
@@ -232,8 +244,12 @@ class Family:
         return coef
 
     def in_units(self, scale):
-        """Family of coefficients that are `scale` times those that users have."""
+        """Family of coefficients that are `scale` times those of this one."""
         return self
+
+    def from_units(self, coef, scale):
+        """Coefficients of this family from those of ``in_units(scale)``."""
+        return coef / scale
 
     def is_bounded(self, n_columns):
         """Columns whose coefficients cannot go to infinity whatever the data are."""

@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numba import njit
 
-from .base import Formulas, Kernels, kernels_of
+from .base import Formulas, Kernels, kernels_of, rescaled
 from .elastic_net import (
     ElasticNet,
     Strengths,
@@ -69,6 +69,10 @@ class BoundedElasticNet(ElasticNet):
 
     def in_units(self, scale):
         return replace(self, lower=self.lower * scale, upper=self.upper * scale)
+
+    def from_units(self, coef, scale):
+        bounds = self.lower, self.upper
+        return rescaled(coef, 1.0 / scale, [bound * scale for bound in bounds], bounds)
 
     def is_bounded(self, n_columns):
         return np.isfinite(self.lower) | np.isfinite(self.upper)

@@ -117,10 +117,8 @@ class Standardized(Detour):
         fits = fits.with_batch(coef=coef, penalty=batch.penalty.in_units(scale))
 
         def back(solution, _):
-            of_route = solution.of_route
-            if "pilot_coef_" in of_route:
-                of_route = of_route | {"pilot_coef_": of_route["pilot_coef_"] / scale}
-            coef = batch.penalty.clip(solution.coef / scale)  # rounding may pass a bound
-            return replace(solution, coef=coef, of_route=of_route)
+            coef, of_route = batch.penalty.from_units(solution.coef, scale), solution.of_route
+            pilot = {name: of_route[name] / scale for name in of_route if name == "pilot_coef_"}
+            return replace(solution, coef=coef, of_route=of_route | pilot)
 
         return replace(fits, scale=scale), back

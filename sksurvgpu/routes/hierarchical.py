@@ -139,11 +139,10 @@ class Classes(Detour):
 
         def back(solution, _):
             own, of_classes = np.split(solution.coef, [n_coef])
-            of_columns = solution.coef if scale is None else solution.coef / scale
             return replace(
                 solution,
                 coef=own + self.of_coef @ of_classes,
-                baseline=wide.baseline_of(solution.baseline, of_columns),
+                baseline=wide.baseline_of(solution.baseline, solution.coef),
                 of_route=self.attributes | {"class_coef_": of_classes},
             )
 
@@ -158,7 +157,7 @@ class Classes(Detour):
             whole = np.tile([[0, getattr(problem.plan, "n_pieces", 1)]], (len(added), 1))
             source = np.concatenate([problem.source, added])
             piece_ptr = np.vstack([problem.piece_ptr, whole])
-            # columns are centred already
+            # columns are centred already, and classes, which have no scale, may be
             wide = problem.with_design(design, source, piece_ptr)
             self._last.update(problem=problem, wide=wide.centred())
         return self._last["wide"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.contract import Request
-from ..penalties.base import in_plain_units
+from ..penalties.base import bounds_of, in_plain_units, rescaled
 
 __all__ = ["in_units"]
 
@@ -49,7 +49,11 @@ def _told(name, arguments, scale, found):
     own = scale[columns]
     if name == "gradient":
         return found / own
-    if name in ("curvature", "cycle"):
-        first, second = found
-        return (first * own if name == "cycle" else first / own[:, None] ** 2), second
+    if name == "curvature":
+        curvature, total = found
+        return curvature / own[:, None] ** 2, total
+    if name == "cycle":
+        penalty, (coef, reach) = others[1], found
+        plain = in_plain_units(penalty, own)
+        return rescaled(coef, own, bounds_of(plain), bounds_of(penalty)), reach
     return found / np.outer(own[others[0] :] if name == "matrix" else own, own)

@@ -84,8 +84,7 @@ class DesignInPartitions:
         """Standard deviations of columns, by the rule of `data.design.sums.find_scales`."""
         share = self.entries / self.n_rows
         variance = self.square / self.n_rows + share * (1.0 - share) * self.mean**2
-        is_constant = variance <= ROUNDING * share * self.mean**2
-        return np.sqrt(np.where(is_constant, 1.0, variance))
+        return np.sqrt(np.where(variance > ROUNDING * share * self.mean**2, variance, 1.0))
 
     def find_centers(self):
         """Numbers to take from each column, by the rule of `data.design.units.find_centers`."""

@@ -231,27 +231,25 @@ def _count_zeros(design, n_rows, sums):
 
 
 def find_scales(design, weight=None, n_threads=1) -> np.ndarray:
-    """Standard deviation of every column with n, or the sum of weights, as divisor.
-
-    It is 1 for columns that are constant.
-    """
+    """Standard deviation of every column, by n or the sum of weights; 1 of constant ones."""
     variance, is_computed = np.empty(design.n_columns), design.kind == COMPUTED
     if not is_computed.all():
         sums = sum_by_group(design.select(~is_computed), weight=weight, n_threads=n_threads)
         variance[~is_computed] = sums.moments(weight is not None).variance[:, 0]
     if is_computed.any():
         computed, columns = ComputedColumns(design), np.flatnonzero(is_computed)
-        share = np.full(design.n_rows, 1.0 / design.n_rows)
-        share = share if weight is None else weight / weight.sum()
-
-        def sums_of(form):
-            once = computed.sums(columns, share, form, None, 1, lambda part, of: part(0, len(of)))
-            return once[:, 0]
-
-        square = sums_of(SQUARE)
-        left = square - sums_of(VALUE) ** 2
+        weight = np.ones(design.n_rows) if weight is None else weight
+        mean, square = (
+            computed.sums(columns, weight / weight.sum(), form, None, 1, _at_once)[:, 0]
+            for form in (VALUE, SQUARE)
+        )
+        left = square - mean**2
         variance[columns] = np.where(left > ROUNDING * square, left, 0.0)
     return np.sqrt(np.where(variance > 0.0, variance, 1.0))
+
+
+def _at_once(part, columns):
+    part(0, len(columns))
 
 
 def column_names(design) -> np.ndarray:
