@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import federation
 import numpy as np
 import pandas as pd
@@ -39,6 +41,7 @@ from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.design.sums import find_scales
 from sksurvgpu.estimators.fitted import fitted_of
 from sksurvgpu.partitions.handles import from_lists
+from sksurvgpu.penalties.base import in_plain_units
 
 DENSE = X.toarray()
 UNIT = np.exp(np.random.default_rng(3).normal(size=P))  # that columns are measured in
@@ -389,3 +392,11 @@ def test_sites_are_refused():
     sites = federation.sites_of(columns, y, federation.OPEN)
     with pytest.raises(ValueError, match="sites do not say whether rows have weights"):
         federation.fit_over(sites, CoxLassoCCD(standardize=True))
+
+
+def test_exact_steps_need_the_units_of_a_penalty():
+    class Log(NamedTuple):
+        k: np.ndarray
+
+    with pytest.raises(ValueError, match=r"units of 'k' of `penalty` .*majorized"):
+        in_plain_units(Log(np.ones(2)), np.ones(2))

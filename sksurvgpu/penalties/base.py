@@ -64,8 +64,13 @@ POWERS = {"l1": 1, "l2": 2, "flat": -1, "knot": -1, "lower": -1, "upper": -1}
 
 def in_plain_units(columns, scale):
     """Numbers of columns for coefficients that are `scale` times less than those they are for."""
-    named = columns._asdict().items()
-    return columns._replace(**{name: values * scale ** POWERS[name] for name, values in named})
+    named = columns._asdict()
+    if unknown := named.keys() - POWERS:
+        raise ValueError(
+            f"the units of {min(unknown)!r} of `penalty` are not known, which standardize=True "
+            'with algorithm="exact" needs; use algorithm="majorized".'
+        )
+    return columns._replace(**{name: named[name] * scale ** POWERS[name] for name in named})
 
 
 def bounds_of(columns):
