@@ -33,6 +33,7 @@ COMMANDS = {
     "faults": ("stores", "workers killed, a coordinator killed, a file changed"),
     "noise": ("noise", "errors and coverage of fits over sites with noise, by epsilon"),
     "additive": ("additive", "steps and splines beside linear models and forests, on cohorts"),
+    "genotypes": ("genotypes", "a path of variants in a PLINK file, beside adelie"),
     "gpu": ("gpu.__main__", "all that needs a CUDA device; gpu/README.rst"),
     "papers": ("papers.__main__", "tables and figures of published papers, run again"),
     "designs": ("compare", "every kind of design: iterations, CPU, objective, optimality"),

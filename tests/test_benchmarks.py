@@ -17,6 +17,7 @@ from benchmarks import (
     bayes,
     cases,
     compare,
+    genotypes,
     judge,
     kinds,
     mixing,
@@ -153,6 +154,17 @@ def test_peers_have_their_interpreters(tmp_path):
     python.parent.mkdir(parents=True)
     python.touch()
     assert find("skglm") == str(python)
+
+
+def test_path_of_genotypes_is_judged_from_the_file(tmp_path):
+    genotypes.draw(tmp_path, 203, 240)
+    assert genotypes.ours(tmp_path)["cpu_seconds"] > 0
+    found = genotypes._judge(tmp_path, "ours")
+    assert found["kkt"] < 1e-4 and found["difference"] == 0 and found["nonzero"] > 0
+    known = dict(np.load(tmp_path / "ours.npz"))
+    known["coefs"][-1, np.argmax(np.abs(known["coefs"][-1]))] *= 1.01
+    np.savez(tmp_path / "ours.npz", **known)
+    assert genotypes._judge(tmp_path, "ours")["kkt"] > 1e-3
 
 
 # -- two versions -----------------------------------------------------------------------------
