@@ -21,6 +21,7 @@ from .data.outcomes.counts import matched as matched
 from .data.outcomes.survival import as_sksurv as as_sksurv
 from .data.outcomes.survival import surv as surv
 from .data.prepare import PrepareColumns as PrepareColumns
+from .data.products import ProductColumns as ProductColumns
 from .data.splines import SplineColumns as SplineColumns
 from .data.steps import StepColumns as StepColumns
 from .estimators.bayesian_multinomial import (

@@ -22,6 +22,7 @@ from .backends import choose
 from .data.design.narrow import keep_types
 from .data.outcomes.survival import surv
 from .data.prepare import PrepareColumns
+from .data.products import ProductColumns
 from .data.splines import SplineColumns
 from .data.steps import StepColumns
 from .estimators.bayesian_multinomial import BayesianMultinomialLogistic
@@ -238,10 +239,12 @@ def _read_tables():
 
 
 def _compute_columns(y):
-    """Numbers as steps, as splines, and in types of their own."""
+    """Numbers as steps, as splines, multiplied, and in types of their own."""
     numbers = np.random.default_rng(0).integers(0, 99, (N_ROWS, 5))
-    of_numbers = StepColumns(), SplineColumns(), SplineColumns(smooth=True)
+    of_numbers = StepColumns(), SplineColumns(), SplineColumns(smooth=True), ProductColumns()
     made = [columns.fit_transform(numbers) for columns in of_numbers]
+    made.append(ProductColumns().fit_transform(np.where(numbers < 20, numbers, 0)))
+    made[-1].dot(np.ones(made[-1].n_columns))
     made += [keep_types(numbers.astype(dtype)) for dtype in (np.uint8, np.float32)]
     for X in made:
         CoxLassoCCD(alpha=0.02, n_jobs=1).fit(X, y)

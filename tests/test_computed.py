@@ -22,6 +22,7 @@ from sksurvgpu import (
     LogisticCCD,
     PoissonCCD,
     PrepareColumns,
+    ProductColumns,
     SplineColumns,
     StepColumns,
     bootstrap,
@@ -45,6 +46,7 @@ KINDS = {
     "all steps": StepColumns(columns=["age"], n_steps=None),
     "splines": SplineColumns(columns=["age", "dose"], n_knots=6),
     "smooth": SplineColumns(columns=["age", "dose"], n_knots=6, smooth=True),
+    "products": ProductColumns(),
 }
 LESS_TRIED = ("cox", "strata", "varying", "poisson", "linear", "sets", "persons")
 TIGHT = {"tol": 1e-11, "max_iter": 1000}

@@ -17,10 +17,52 @@ from .design.of_blocks import design_of
 from .effects import read_estimates
 from .prepare import header_of, input_names
 
-__all__ = ["AdditiveColumns", "values_of"]
+__all__ = ["AdditiveColumns", "MadeColumns", "values_of"]
 
 
-class AdditiveColumns(Versioned, TransformerMixin, BaseEstimator):
+class MadeColumns(Versioned, TransformerMixin, BaseEstimator):
+    """Transformers whose fit writes the names of their columns, those of a `Design`."""
+
+    def set_output(self, *, transform=None):
+        """Leave the output as it is, whatever a pipeline asks of its steps: a `Design` has names.
+
+        Parameters
+        ----------
+        transform : ignored
+        """
+        del transform
+        return self
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns that were fitted, which may not be others.
+
+        Returns
+        -------
+        names : ndarray of str
+        """
+        check_is_fitted(self)
+        input_names(self, input_features)
+        return self._names_out
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _find(self, columns, argument="columns"):
+        """Numbers of columns that a list names."""
+        if isinstance(columns, str):
+            raise TypeError(f"`{argument}` is {columns!r}, must be a list: [{columns!r}].")
+        names, n_columns = getattr(self, "feature_names_in_", None), self.n_features_in_
+        return np.unique([find_column(c, argument, n_columns, names) for c in columns])
+
+
+class AdditiveColumns(MadeColumns, auto_wrap_output_keys=None):
     """Columns of some variables, in place of these; others stay, and come first."""
 
     def fit(self, X, y=None):
@@ -42,7 +84,7 @@ class AdditiveColumns(Versioned, TransformerMixin, BaseEstimator):
         design = build_design(X, may_be_computed=True)
         validate_data(self, header_of(X), skip_check_array=True)
         names = input_names(self)
-        self.variables_ = self._choose(design, names)
+        self.variables_ = self._choose(design)
         self._learned, self._medians = [], []
         for j in self.variables_:
             values = values_of(design, j)
@@ -78,32 +120,6 @@ class AdditiveColumns(Versioned, TransformerMixin, BaseEstimator):
         made = design_of(*self._blocks(values))
         parts = [design.select(others).with_names(None), made]
         return side_by_side(parts).with_names(self._names_out)
-
-    def set_output(self, *, transform=None):
-        """Leave the output as it is, whatever a pipeline asks of its steps: a `Design` has names.
-
-        Parameters
-        ----------
-        transform : ignored
-        """
-        del transform
-        return self
-
-    def get_feature_names_out(self, input_features=None):
-        """Names of the columns.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the columns that were fitted, which may not be others.
-
-        Returns
-        -------
-        names : ndarray of str
-        """
-        check_is_fitted(self)
-        input_names(self, input_features)
-        return self._names_out
 
     def effects(self, coef, *, reference=None):
         """The function of each variable that coefficients of the columns make.
@@ -145,29 +161,19 @@ class AdditiveColumns(Versioned, TransformerMixin, BaseEstimator):
             tables.append(DataFrame(lines | estimates.bounds(found)))
         return concat(tables, ignore_index=True)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def _choose(self, design, names):
+    def _choose(self, design):
         """Numbers of the columns that are taken."""
         if self.columns is None:
             numbers = np.flatnonzero(design.kind != INDICATOR)
-            chosen = [j for j in numbers if len(np.unique(values_of(design, j))) > 2]
+            chosen = np.array([j for j in numbers if len(np.unique(values_of(design, j))) > 2])
         else:
-            if isinstance(self.columns, str):
-                raise TypeError(
-                    f"`columns` is {self.columns!r}, must be a list: [{self.columns!r}]."
-                )
-            known = getattr(self, "feature_names_in_", None)
-            chosen = [find_column(c, "columns", len(names), known) for c in self.columns]
+            chosen = self._find(self.columns)
         if not len(chosen):
             raise ValueError(
                 "`X` has no column of more than two values; name some by `columns`, or leave this "
                 "step out."
             )
-        return np.unique(chosen)
+        return chosen
 
     @abstractmethod
     def _check(self):

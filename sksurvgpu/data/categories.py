@@ -7,11 +7,10 @@ from collections.abc import Mapping
 import narwhals as nw
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._versioned import Versioned
 from . import options
+from .additive import MadeColumns
 from .by_column import by_column, check_column_names, find_column, similar
 from .design.columns import INDICATOR, Design, build_design
 from .design.tables import check_arrow, check_shape
@@ -29,7 +28,7 @@ MOST_LEVELS = 10_000
 IDENTIFIER = 100
 
 
-class CategoryColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class CategoryColumns(MadeColumns, auto_wrap_output_keys=None):
     """Turn categorical columns of a table into an indicator for each level.
 
     Other columns stay as they are, in their place. Levels follow from the table that was fitted;
@@ -213,19 +212,9 @@ class CategoryColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_outp
         given = input_names(self, input_features)
         return self._names.copy() if self._name_of else given
 
-    def set_output(self, *, transform=None) -> CategoryColumns:
-        """Leave the output as it is, whatever a pipeline asks of its steps: a `Design` has names.
-
-        Parameters
-        ----------
-        transform : ignored
-        """
-        del transform
-        return self
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.categorical = True
+        tags.input_tags.categorical = True
         return tags
 
     def _choose(self, X, frame):

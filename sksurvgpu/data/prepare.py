@@ -11,7 +11,7 @@ from . import options
 from .design.columns import Design, build_design
 from .design.entries import describe_entries, divided, entries_of
 
-__all__ = ["PrepareColumns", "fewest_rows", "header_of", "input_names"]
+__all__ = ["PrepareColumns", "fewest_rows", "header_of", "input_names", "labels_of"]
 
 CHOICES = {"redundant": ("keep", "drop"), "scale": (None, "max", "sd")}
 
@@ -99,7 +99,7 @@ class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
         left_out = np.full(design.n_columns, "", dtype=object)
         left_out[found.n_rows_of < fewest_rows(self.min_count, design.n_rows)] = "rare"
         if self.redundant == "drop":
-            _find_redundant(design, found, self._labels(design), left_out)
+            _find_redundant(design, found, labels_of(self.groups, design), left_out)
         scale = {None: np.ones(design.n_columns), "max": found.largest, "sd": found.deviation}
         self.columns_ = np.flatnonzero(left_out == "")
         scale = scale[self.scale]
@@ -149,28 +149,29 @@ class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _labels(self, design):
-        """Label of every column, None for those in no group."""
-        if self.groups is None:
-            return [None] * design.n_columns
-        if hasattr(self.groups, "get"):
-            names = [] if design.names is None else design.names.tolist()
-            absent = [name for name in self.groups if name not in set(names)]
-            if absent:
-                raise ValueError(f"`groups` names column {absent[0]!r}, which `X` does not have.")
-            return [self.groups.get(name) for name in names]
-        labels = np.asarray(self.groups, dtype=object)
-        if labels.shape != (design.n_columns,):
-            raise ValueError(
-                f"`groups` has shape {labels.shape}, `X` has {design.n_columns:,} columns; pass a "
-                "label for each, None for those in no group."
-            )
-        return labels.tolist()
-
 
 def header_of(X):
     """Table whose names and number of columns scikit-learn can read."""
     return X.header() if isinstance(X, Design) else X
+
+
+def labels_of(groups, design):
+    """Label of every column, None for those in no group."""
+    if groups is None:
+        return [None] * design.n_columns
+    if hasattr(groups, "get"):
+        names = [] if design.names is None else design.names.tolist()
+        absent = [name for name in groups if name not in set(names)]
+        if absent:
+            raise ValueError(f"`groups` names column {absent[0]!r}, which `X` does not have.")
+        return [groups.get(name) for name in names]
+    labels = np.asarray(groups, dtype=object)
+    if labels.shape != (design.n_columns,):
+        raise ValueError(
+            f"`groups` has shape {labels.shape}, `X` has {design.n_columns:,} columns; pass a "
+            "label for each, None for those in no group."
+        )
+    return labels.tolist()
 
 
 def fewest_rows(min_count, n_rows):

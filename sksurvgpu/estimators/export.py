@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
 from .._calls import renamed
-from ..data.additive import AdditiveColumns
+from ..data.additive import MadeColumns
 from ..data.design.columns import Design
 from ..data.design.named import NamedColumns
 from ._base import PenalizedModel
@@ -174,7 +174,7 @@ def to_sklearn(estimator):
 
 
 def _makes_designs(step):
-    return isinstance(step, AdditiveColumns) or getattr(step, "levels_", None)  # CategoryColumns
+    return isinstance(step, MadeColumns) and getattr(step, "levels_", True)  # of CategoryColumns
 
 
 def _open(estimator):

@@ -15,7 +15,14 @@ import numpy as np
 from ..._compile import kernel
 from .kernels import INDICATOR
 
-__all__ = ["check_magnitudes", "choose_centers", "find_centers", "moved", "summarize"]
+__all__ = [
+    "check_magnitudes",
+    "choose_centers",
+    "find_centers",
+    "largest_values",
+    "moved",
+    "summarize",
+]
 
 # A column is centred where its standard deviation is a share of its mean between these: below, it
 # is constant up to rounding.
@@ -55,7 +62,8 @@ def summarize(values, ptr, size, found):
         found[j, 1], found[j, 2], found[j, 3], found[j, 4] = total, square, low, high
 
 
-def _largest_values(design):
+def largest_values(design):
+    """Largest absolute value of each column, 0 of computed ones."""
     largest = np.empty(design.n_columns)
     _find_largest(design.values, *_values(design, design.n_stored), largest)
     is_one = (design.kind == INDICATOR) & (np.diff(design.indptr) > 0)
@@ -64,7 +72,7 @@ def _largest_values(design):
 
 def check_magnitudes(design, name="X"):
     """Refuse columns whose squares a fit could not compute with."""
-    check_largest(_largest_values(design), design.names, name)
+    check_largest(largest_values(design), design.names, name)
 
 
 def check_largest(largest, names, name="X"):
