@@ -46,7 +46,9 @@ KINDS = {
     "all steps": StepColumns(columns=["age"], n_steps=None),
     "splines": SplineColumns(columns=["age", "dose"], n_knots=6),
     "smooth": SplineColumns(columns=["age", "dose"], n_knots=6, smooth=True),
-    "products": ProductColumns(),
+    "products": make_pipeline(
+        StepColumns(columns=["age", "dose"], n_steps=4), ProductColumns(by=["drug", "rare"])
+    ),
 }
 LESS_TRIED = ("cox", "strata", "varying", "poisson", "linear", "sets", "persons")
 TIGHT = {"tol": 1e-11, "max_iter": 1000}

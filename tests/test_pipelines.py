@@ -581,4 +581,4 @@ def test_the_table_has_all_that_takes_an_estimator():
     for module in (sksurvgpu.cohort, sksurvgpu.metrics, sksurvgpu.nonparametric):
         items = {name: getattr(module, name) for name in module.__all__}
         named |= {name for name, item in items.items() if takes_an_estimator(item)}
-    assert named == {*TAKES, "bootstrap", "stability_selection"}
+    assert named == {*TAKES, "bootstrap", "stability_selection", "ProductColumns"}

@@ -1,10 +1,13 @@
 """Products of columns, against those of scikit-learn, and against the same ones stored."""
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import PolynomialFeatures
 
 from sksurvgpu import (
@@ -14,6 +17,7 @@ from sksurvgpu import (
     FineGrayCCD,
     GroupLasso,
     LogisticCCD,
+    PrepareColumns,
     ProductColumns,
     StepColumns,
     competing_risks,
@@ -168,6 +172,13 @@ def test_an_estimator_chooses_what_is_multiplied(cohort):
     by = np.flatnonzero(chosen)[:1]
     columns = ProductColumns(by=by, estimator=CoxLassoCCD(alpha=0.1)).fit(X, y)
     assert len(columns.pairs_) == chosen.sum() - 1
+    for X_of in (X, pd.DataFrame(X).add_prefix("c")):
+        pipe = make_pipeline(PrepareColumns(min_count=100), CoxLassoCCD())
+        search = GridSearchCV(pipe, {"coxlassoccd__alpha": [0.1]}, cv=2)
+        found = ProductColumns(estimator=search).fit(X_of, y).pairs_
+        is_kept = np.count_nonzero(X, axis=0) >= 100
+        alone = np.flatnonzero(is_kept)[CoxLassoCCD(alpha=0.1).fit(X[:, is_kept], y).coef_ != 0]
+        assert found.tolist() == list(map(list, combinations(alone, 2))) and 0 < len(alone) < P
     other = ProductColumns(estimator=LogisticRegression(l1_ratio=1.0, C=0.2, solver="liblinear"))
     assert 0 < len(other.fit(X, event).pairs_) < P
     with pytest.warns(NothingSelectedWarning):
@@ -226,7 +237,11 @@ def test_what_products_cannot_be_is_said(cohort, monkeypatch):
         (ProductColumns(min_count=N), ValueError, "none of 6 pairs of columns is not zero"),
         (ProductColumns(hierarchy="none"), ValueError, "`hierarchy` is 'none'"),
         (ProductColumns(groups=["a"]), ValueError, "`groups` has shape"),
-        (ProductColumns(estimator=PCA()), ValueError, "`estimator` is a PCA and has no `coef_`"),
+        (
+            ProductColumns(estimator=PCA()),
+            ValueError,
+            "`estimator` ends in a PCA that has no `coef_`",
+        ),
     ):
         with pytest.raises(error, match=match):
             columns.fit(X, y)

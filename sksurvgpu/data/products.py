@@ -40,8 +40,8 @@ class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
     min_count : int or float, default=1
         Leave out products that are not zero in fewer rows; below 1, in a smaller share of the rows.
     estimator : estimator, optional
-        Model that is fitted to X and y first: only columns to which it gives coefficients are
-        multiplied.
+        Model that is fitted to X and y first, or a pipeline: only columns to which it gives
+        coefficients are multiplied.
     hierarchy : {"strong", "weak"}, default="strong"
         Whether both columns of a pair need a coefficient of `estimator`, or one of them.
     groups : array-like of shape (n_columns,) or dict, optional
@@ -223,14 +223,21 @@ class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
         """Whether the estimator gives columns coefficients; without one all have some."""
         if self.estimator is None:
             return np.full(self.n_features_in_, True)
-        coef = getattr(self.estimator_, "coef_", None)
-        if coef is None or np.shape(coef)[-1:] != (self.n_features_in_,):
+        model, names = (
+            getattr(self.estimator_, "best_estimator_", self.estimator_),
+            input_names(self),
+        )
+        made = names
+        if hasattr(model, "steps"):
+            made, model = model[:-1].get_feature_names_out(names), model[-1]
+        coef = getattr(model, "coef_", None)
+        if coef is None or np.shape(coef)[-1:] != made.shape:
             raise ValueError(
-                f"`estimator` is a {type(self.estimator).__name__} and has "
+                f"`estimator` ends in a {type(model).__name__} that has "
                 f"{'no `coef_`' if coef is None else f'`coef_` of shape {np.shape(coef)}'} after "
-                f"its fit to {self.n_features_in_:,} columns; pass a model with one for each."
+                f"its fit to {len(made):,} columns; pass a model with one for each."
             )
-        return np.any(np.atleast_2d(coef) != 0.0, axis=0)
+        return np.isin(names, made[np.any(np.atleast_2d(coef) != 0.0, axis=0)])
 
 
 def _join(first, second):

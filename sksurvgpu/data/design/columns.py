@@ -346,10 +346,10 @@ class Design(Versioned):
 
     def header(self):
         """Return the names of the columns as a table without rows, which scikit-learn can read."""
-        from pandas import DataFrame
+        from pandas import DataFrame, Index  # of objects: a million texts of pandas take seconds
 
         empty = np.empty((0, self.n_columns))
-        return empty if self.names is None else DataFrame(empty, columns=self.names)
+        return empty if self.names is None else DataFrame(empty, columns=Index(self.names, object))
 
     def dot(self, coef) -> np.ndarray:
         """Return X @ coef, shape (n_rows,); costs the nonzeros of columns with coef ≠ 0."""

@@ -148,7 +148,7 @@ class ComputedColumns:
         """Blocks, which of the columns are theirs in their order, and the numbers of these."""
         number = self._number[columns]
         own = np.searchsorted(self._ptr, number, side="right") - 1
-        for k in np.unique(own):
+        for k in np.flatnonzero(np.bincount(own)):
             some = np.flatnonzero(own == k)
             some = some[np.argsort(number[some], kind="stable")]
             yield self.blocks[k], some, number[some] - self._ptr[k]
