@@ -83,14 +83,17 @@ def test_sums_are_the_same_whichever_way_is_gone(make, size, monkeypatch):
         made, values = ComputedColumns(X), X.to_scipy().toarray()
         numbers, label = rng.normal(size=N), rng.integers(0, 5, N)
         of_label = numbers[:, None] * (label[:, None] == np.arange(5))
-        for some in (np.arange(P, X.n_columns), rng.integers(P, X.n_columns, 9)):
-            coef = rng.normal(size=len(some))
-            for form, part in FORMS.items():
+        every = np.arange(P, X.n_columns)
+        for form, part in FORMS.items():
+            of_every = made.sums(every, numbers, form, None, 1, _at_once)[:, 0]
+            for some in (every, rng.integers(P, X.n_columns, 9)):
+                coef = rng.normal(size=len(some))
                 x, out = part(values[:, some]), np.zeros(N)
                 made.add(some, coef, form, out)
                 np.testing.assert_allclose(out, x @ coef, atol=1e-10)
                 found = made.sums(some, numbers, form, None, 1, _at_once)[:, 0]
                 np.testing.assert_allclose(found, x.T @ numbers, atol=1e-10)
+                np.testing.assert_array_equal(found, of_every[some - P])  # whichever thread has it
                 found = made.sums(some, numbers, form, label, 5, _at_once)
                 np.testing.assert_allclose(found, x.T @ of_label, atol=1e-10)
 

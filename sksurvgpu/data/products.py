@@ -128,12 +128,13 @@ class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
         labels, names = labels_of(self.groups, design), input_names(self)
         self.estimator_ = None if self.estimator is None else clone(self.estimator).fit(X, y)
         self._meet(design, self._given() if self.pairs is not None else self._every(), fewest)
-        products = [f"{names[a]}*{names[b]}" for a, b in self.pairs_]
-        self._names_out = np.array([*names, *products], dtype=object)
+        first, second = self.pairs_.T
+        self._names_out = np.concatenate([names, names[first] + "*" + names[second]])
         check_column_names(self._names_out, "X")
-        joined = [_join(labels[a], labels[b]) for a, b in self.pairs_]
-        grouped = np.array([*labels, *joined], dtype=object)
-        self.groups_ = self._names_out if self.groups is None else grouped
+        self.groups_ = self._names_out
+        if self.groups is not None:
+            joined = [_join(labels[a], labels[b]) for a, b in self.pairs_]
+            self.groups_ = np.array([*labels, *joined], dtype=object)
         return self
 
     def transform(self, X):

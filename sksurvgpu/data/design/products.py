@@ -123,16 +123,20 @@ class PairProducts(ComputedBlock):
         if (self.base.kind == DENSE).any():
             yield slice(0, len(pairs.first)), None
             return
-        (behind, places), begin, end = self._steps, self._by_row.ptr[:-1].copy(), 0
+        (behind, places), begin, end = self._steps, None, 0
         while end < len(pairs.first):
             low, start = int(pairs.first[end]), end
             high = np.searchsorted(places, places[low] + TABLE // n_labels, "right") - 1
             high = max(low + 1, int(high))
             end = int(np.searchsorted(pairs.first, high))
-            by_row = self.n_rows + behind[high] - behind[low] + places[high] - places[low]
-            is_shorter = by_row < self.base.n_stored[pairs.second[start:end]].sum()
+            size = (places[high] - places[low]) * n_labels
+            by_row = self.n_rows + behind[high] - behind[low] + size
+            if by_row >= self.base.n_stored[pairs.second[start:end]].sum():
+                yield slice(start, end), None
+                continue
+            begin = self._by_row.ptr[:-1].copy() if begin is None else begin
             offset = places[low : high + 1] - places[low] - np.arange(high - low + 1)
-            yield slice(start, end), Strip(low, high, offset, begin) if is_shorter else None
+            yield slice(start, end), Strip(low, high, offset, begin)
 
     def _part(self, form):
         """Columns, and the same by row, whose entries are what of them counts."""
