@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 from sksurvgpu import (
@@ -20,6 +21,7 @@ from sksurvgpu import (
 )
 from sksurvgpu.estimators.joint_baseline import add_up
 from sksurvgpu.exceptions import NothingSelectedWarning
+from sksurvgpu.metrics import calibration, concordance_competing
 
 ROW = np.arange(1, 301)
 X = np.column_stack([(ROW * 37 % 101) / 100, ROW * 53 % 11 < 5]).astype(float)
@@ -208,3 +210,71 @@ def test_warnings_and_errors_say_of_which_event_they_are():
     with pytest.raises(ValueError) as error:
         CauseSpecificCox({"a": FREE, "b": CoxLassoCCD(bounds=(1, 2)), "c": FREE}).fit(X, outcome())
     assert error.value.__notes__ == ["This is about the model of event 'b'."]
+
+
+def test_scores_read_strata_and_labels_from_the_outcome():
+    stratum = np.where(ROW < 5, 9, ROW % 2)
+    short = np.where(ROW < 5, 0.5, TIME)  # a stratum that ends before all events of the others
+    code = np.where(ROW < 5, 0, CODE)
+    given = {"labels": {1: "a", 2: "b", 3: "c"}, "stratum": stratum}
+    y = competing_risks(code, short, **given)
+    model = CauseSpecificCox(CoxLassoCCD(alpha=0.001), event_of_interest="b").fit(X, y)
+    score = model.score(X, y)
+    long = ROW >= 5
+    risk = model.predict_risk(X[long], 61.0, strata=stratum[long])[61.0]
+    assert score == pytest.approx(concordance_competing(y[long], risk, event_of_interest=2))
+    assert score == model.score(X, competing_risks(code, short), strata=stratum)
+    swapped = competing_risks(
+        np.array([0, 2, 1, 3])[code], short, labels={1: "b", 2: "a", 3: "c"}, stratum=stratum
+    )
+    assert score == model.score(X, swapped)
+    search = GridSearchCV(model, {"estimator__alpha": [0.001]}, cv=3, error_score="raise")
+    assert 0.3 < search.fit(X[long], y[long]).best_score_ < 0.7
+
+
+def test_fields_of_the_outcome_may_have_any_names():
+    y = np.empty(300, [("cause", int), ("event", float)])
+    y["cause"], y["event"] = CODE, TIME
+    model, named = (CauseSpecificCox(FREE).fit(X, it) for it in (y, competing_risks(CODE, TIME)))
+    np.testing.assert_array_equal(model.predict(X), named.predict(X))
+    assert model.score(X, y) == named.score(X, competing_risks(CODE, TIME))
+
+
+def test_predictors_with_changing_coefficients_take_a_time():
+    changing = CoxLassoCCD(alpha=0.0, time_varying={0: [20.0]})
+    model = CauseSpecificCox({"a": FREE, "b": changing, "c": changing}).fit(X, outcome())
+    for time in (5.0, 30.0):
+        of_b = model.estimators_["b"].predict(X, time=time)
+        np.testing.assert_array_equal(model.predict(X, event="b", time=time), of_b)
+    with pytest.raises(ValueError, match="`time` is missing"):
+        model.predict(X, event="b")
+
+
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        ("predict", (X,)),
+        ("predict_cumulative_incidence_function", (X,)),
+        ("predict_survival_function", (X,)),
+        ("predict_risk", (X, [1.0])),
+        ("score", (X, outcome())),
+        ("summary", ()),
+    ],
+)
+def test_models_without_a_fit_say_so(method, given):
+    with pytest.raises(NotFittedError):
+        getattr(CauseSpecificCox(), method)(*given)
+
+
+def test_names_of_columns_are_those_of_the_fit():
+    frame = pd.DataFrame(X, columns=["x1", "x2"])
+    model = CauseSpecificCox(FREE)
+    assert not hasattr(model.fit(X, outcome()), "feature_names_in_")
+    assert model.fit(frame, outcome()).feature_names_in_.tolist() == ["x1", "x2"]
+
+
+def test_risks_say_of_which_event_they_are_to_outcomes_without_labels():
+    model = CauseSpecificCox(FREE, event_of_interest=2).fit(X, outcome())
+    for y in (outcome(), competing_risks(CODE, TIME)):
+        with pytest.raises(ValueError, match="predicted for event 2, `event_of_interest` is 1"):
+            calibration(y, model.predict_risk(X, 30.0), horizon=30.0)

@@ -125,7 +125,7 @@ class CauseSpecificCox(Versioned, BaseEstimator):
         beside = {field: y[field] for field in y.dtype.names[1:]}
         fitted = {}
         for code in codes:
-            own = pack({"event": event == code, **beside})
+            own = pack({y.dtype.names[0]: event == code, **beside})
             label = labels.get(code, code)
             with _speaking_of(label):
                 fitted[label] = _fit(chosen[code], X, own, given)
@@ -134,19 +134,23 @@ class CauseSpecificCox(Versioned, BaseEstimator):
         return self
 
     # -- predicting -----------------------------------------------------------------------------
-    def predict(self, X, *, event=None):
+    def predict(self, X, *, event=None, time=None):
         """Linear predictor of one event, the log ratio of its hazard to that of a row of zeros.
 
         Parameters
         ----------
         <<X_here, event_of_prediction>>
+        time : float, optional
+            Time whose coefficients apply; required where those of the event change over time.
 
         Returns
         -------
         predictor : ndarray of shape (n_samples,)
             Higher is riskier. The incidence depends on the hazards of the other events, too.
         """
-        return self.estimators_[self._event(event)].predict(X)
+        label = self._event(event)
+        model, table = open_pipeline(self.estimators_[label], X)
+        return model.predict(table, time=time)
 
     def predict_cumulative_incidence_function(
         self, X, strata=None, return_array=False, *, event=None, start=None
@@ -162,7 +166,8 @@ class CauseSpecificCox(Versioned, BaseEstimator):
         incidence : ndarray
             <<curves>>
         """
-        k = self.events_.index(self._event(event))
+        label = self._event(event)
+        k = self.events_.index(label)
         return self._curves(X, strata, return_array, lambda hazards: add_up(hazards)[k], start)
 
     def predict_survival_function(self, X, strata=None, return_array=False, *, start=None):
@@ -199,19 +204,20 @@ class CauseSpecificCox(Versioned, BaseEstimator):
         """
         from pandas import DataFrame, Index
 
-        event, horizons = self._event(event), check_horizons(times)
+        label, horizons = self._event(event), check_horizons(times)
         baseline, *rows = self._open(X, strata, start)
-        risks = baseline.risks_of(self.events_.index(event), horizons, *rows)
+        risks = baseline.risks_of(self.events_.index(label), horizons, *rows)
         index = X.index if isinstance(X, DataFrame) else None
         risk = DataFrame(risks, index=index, columns=Index(horizons, name="time"))
-        risk.attrs["event_of_interest"] = event
+        # as it was given: of its code an outcome without labels knows, too
+        risk.attrs["event_of_interest"] = self.event_of_interest if event is None else event
         return risk
 
     def score(self, X, y, sample_weight=None, strata=None):
         """Concordance of the risk of the event of interest, weighted for censoring.
 
-        The risk is that by the last time until which all strata of the fit were followed; see
-        `sksurvgpu.metrics.concordance_competing`.
+        The risk is that by the end of the follow-up of the row's stratum in the fit; see
+        `sksurvgpu.metrics.concordance_competing`, which refuses entry times.
 
         Parameters
         ----------
@@ -220,7 +226,8 @@ class CauseSpecificCox(Versioned, BaseEstimator):
             Outcome.
         sample_weight : array-like of shape (n_samples,), optional
             Row weights.
-        <<strata_of_fit>>
+        strata : array-like of shape (n_samples,), optional
+            Stratum of each row, one of those of the fit, where `y` has no field ``stratum``.
 
         Returns
         -------
@@ -228,12 +235,17 @@ class CauseSpecificCox(Versioned, BaseEstimator):
             Between 0 and 1, 0.5 for predictions that say nothing.
         """
         event = self._event(None)
-        model = split_pipeline(self.estimators_[event])[1]
-        last = float(np.nanmin(fitted_of(model).baseline.timeline.last_times()))
-        risk = self.predict_risk(X, [last], strata=strata).to_numpy()[:, 0]
-        [code] = (code for code, known in self._codes.items() if known == event)
+        k = self.events_.index(event)
+        items = read_survival(y, "iu", "fit CoxLassoCCD for a single kind", strata=strata)
+        if event not in labels_of(items["event"]).values():
+            event = list(self._codes)[k]
+        given, labels = items["stratum"], items["stratum_labels"]
+        baseline, predictors, codes, _ = self._open(
+            X, None if given is None else labels[given], None
+        )
+        risk = baseline.last_risks_of(k, predictors, codes)
         return concordance_competing(
-            y, risk, event_of_interest=code, strata=strata, sample_weight=sample_weight
+            y, risk, event_of_interest=event, strata=strata, sample_weight=sample_weight
         )
 
     def summary(self):
@@ -253,8 +265,16 @@ class CauseSpecificCox(Versioned, BaseEstimator):
     @property
     def n_features_in_(self):
         """Columns of X."""
+        return self._first().n_features_in_
+
+    @property
+    def feature_names_in_(self):
+        """Names of the columns of X, where all are strings."""
+        return self._first().feature_names_in_
+
+    def _first(self):
         check_is_fitted(self)
-        return next(iter(self.estimators_.values())).n_features_in_
+        return next(iter(self.estimators_.values()))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -274,7 +294,7 @@ class CauseSpecificCox(Versioned, BaseEstimator):
                 )
         for one in by_code.values():
             if not isinstance(split_pipeline(one)[1], CoxLassoCCD):
-                refuse_type(one, fitted="a")
+                refuse_type(one, fitted="an")
         return by_code
 
     def _event(self, event):

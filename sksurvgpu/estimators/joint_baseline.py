@@ -39,17 +39,29 @@ class JointBaseline(Baseline):
         """Incidence of a kind by each horizon, for every row; NaN beyond its follow-up."""
         timeline, since = self.timeline, self._since(strata, start)
         out = np.full((len(predictors), len(horizons)), np.nan)
-        for s, rows in by_stratum(strata):
-            own = timeline.of_stratum(s)
+        for own, rows, found in self._incidences(kind, predictors, strata, since):
             before = np.searchsorted(timeline.times[own], horizons, side="right")
-            logs, size = self.log_hazards[:, own], max(1, BLOCK_NUMBERS // (own.stop - own.start))
-            for block in np.split(rows, range(size, len(rows), size)):
-                gone = None if since is None else since[:, block]
-                found = add_up(self._total(logs, predictors[block].T[..., None], gone))[kind]
-                out[block] = np.pad(found, ((0, 0), (1, 0)))[:, before]
+            out[rows] = np.pad(found, ((0, 0), (1, 0)))[:, before]
         out[horizons > timeline.last_times()[strata][:, None]] = np.nan
         timeline.warn_of_unknown(out, horizons, strata)
         return out
+
+    def last_risks_of(self, kind, predictors, strata):
+        """Incidence of a kind by the end of each row's stratum."""
+        out = np.empty(len(predictors))
+        for _, rows, found in self._incidences(kind, predictors, strata, None):
+            out[rows] = found[:, -1]
+        return out
+
+    def _incidences(self, kind, predictors, strata, since):
+        """Incidences of blocks of rows at the times of their stratum, with where both are."""
+        for s, rows in by_stratum(strata):
+            own = self.timeline.of_stratum(s)
+            logs, size = self.log_hazards[:, own], max(1, BLOCK_NUMBERS // (own.stop - own.start))
+            for block in np.split(rows, range(size, len(rows), size)):
+                gone = None if since is None else since[:, block]
+                hazards = self._total(logs, predictors[block].T[..., None], gone)
+                yield own, block, add_up(hazards)[kind]
 
     def _total(self, logs, predictors, since=None):
         ends = np.cumsum([len(part.log_hazards) for part in self.parts])[:-1]

@@ -118,7 +118,7 @@ def concordance_competing(
     """
     otherwise = "take concordance for a single kind"
     items = read_survival(y, "iu", otherwise, strata=strata, no_start=NO_START)
-    event_of_interest = check_code(event_of_interest, y["event"])
+    event_of_interest = check_code(event_of_interest, items["event"])
     _check_choices(horizon, censoring)
     read = reader_of_rows(y.size, "y")
     agreeing, comparable = count_competing_pairs(
