@@ -81,3 +81,25 @@ def test_a_group_that_ends_early_is_followed_no_further():
 def test_bad_input_is_refused(y, groups, options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         gray_test(y, groups, **options)
+
+
+def test_strata_without_events_tell_nothing():
+    code = np.where(STRATUM == 1, 0, np.where((STRATUM == 2) & (CODE == 1), 3, CODE))
+    test = gray_test(competing_risks(code, TIME, stratum=STRATUM), GROUP)
+    known = STRATUM % 3 == 0
+    fewer = gray_test(competing_risks(CODE, TIME, stratum=STRATUM)[known], GROUP[known])
+    np.testing.assert_allclose(test.statistic, fewer.statistic, 1e-12)
+
+
+def test_where_groups_end_early_the_incidence_of_all_exceeds_1():
+    alone = competing_risks(np.ones(9, int), [1, 1, 2, 2, 3, 3, 7, 8, 9])
+    early = competing_risks(np.ones(13, int), [1, 1, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    groups = np.r_[np.zeros(5), np.tile([1, 2], 4)]
+    # cmprsk, as above
+    for rho, expected in {0.5: 5.70664814013756, 1: 5.17331935457258, -1: 6.67597711715344}.items():
+        test = gray_test(alone, np.repeat([0, 1], [6, 3]), rho=rho)
+        np.testing.assert_allclose(test.statistic, expected, 1e-12)
+    for rho, expected in {0: 12.0076503303378, 1: 12.0206413807142, 2: 12.0315293085255}.items():
+        np.testing.assert_allclose(gray_test(early, groups, rho=rho).statistic, expected, 1e-12)
+    with pytest.raises(ValueError, match="not finite; take rho=1"):
+        gray_test(early, groups, rho=0.5)

@@ -30,7 +30,7 @@ import numpy as np
 from ..data.options import number
 from ..data.outcomes.fields import check_event_of_interest, status_of
 from .groups import documented, read_rows
-from .log_rank import LogRank, judge, require_comparable
+from .log_rank import ROUNDING, LogRank, judge, require_comparable
 
 __all__ = ["GrayTest", "gray_test"]
 
@@ -116,8 +116,11 @@ def gray_test(y, groups, *, event_of_interest=1, strata=None, rho=0.0) -> GrayTe
     require_comparable(rows, kind == 1)
     n_groups, sums, covariance = len(rows.labels), 0.0, 0.0
     stratum = np.zeros(len(kind), np.int64) if rows.stratum is None else rows.stratum
-    for s in range(stratum.max() + 1):
-        own = np.flatnonzero(stratum == s)
+    has_events = np.bincount(stratum, kind == 1) > 0
+    order = np.argsort(stratum, kind="stable")
+    each = np.split(order, np.cumsum(np.bincount(stratum))[:-1])
+    for s in np.flatnonzero(has_events).tolist():
+        own = each[s]
         tables = _count(rows.time[own], kind[own], rows.group[own], n_groups)
         more, of_more = _compare(*tables, float(rho))
         sums, covariance = sums + more, covariance + of_more
@@ -142,7 +145,7 @@ def _count(time, kind, group, n_groups):
 def _compare(at_risk, of_interest, competing, rho):
     """Observed and expected events of groups, and the covariance of their difference.
 
-    Axes of tables are times, groups, and of `shift` and `later` groups twice.
+    Axes of tables are times and groups.
     """
     hazard = _divide(of_interest + competing, at_risk)
     after = np.cumprod(1.0 - hazard, axis=0)
@@ -154,27 +157,46 @@ def _compare(at_risk, of_interest, competing, rho):
     step = _divide(events, all_able)
     pooled = np.cumsum(step)
     left = 1.0 - _shifted(pooled, 0.0)
-    weight = np.where(events > 0, left, 1.0) ** rho
+    weight, by_left = _weigh(left, np.where(events > 0, np.count_nonzero(at_risk, axis=1), 0), rho)
     expected = _divide(rest, rest.sum(axis=1, keepdims=True)) * events[:, None]
     sums = weight @ of_interest, weight @ expected
 
-    share = _divide(able, all_able[:, None])
-    shift = -share[:, :, None] * able[:, None, :]
-    groups = np.arange(able.shape[1])
-    shift[:, groups, groups] += able
-    shift *= weight[:, None, None]
-    grown = np.cumsum(shift * _divide(step, left)[:, None, None], axis=0)
-    later = grown[-1] - grown
-    gone = _divide((1.0 - pooled)[:, None], after)  # (1 - F) / S
-    of_own = shift + np.where(after > 0, 1.0 - gone, 1.0)[:, None, :] * later
-    of_others = gone[:, None, :] * later
     alone = 1.0 - _divide(np.maximum(events - 1.0, 0.0)[:, None], all_able[:, None] * before - 1.0)
     scale = alone * _divide(step[:, None], able)
     tied = 1.0 - _divide(np.maximum(competing - 1.0, 0.0), at_risk - 1.0)
     other = tied * _divide(competing, able**2)
-    covariance = np.einsum("tih,tjh,th->ij", of_own, of_own, scale, optimize=True)
-    covariance += np.einsum("tih,tjh,th->ij", of_others, of_others, other, optimize=True)
+    share = _divide(able, all_able[:, None])
+    gone = _divide((1.0 - pooled)[:, None], after)  # (1 - F) / S
+    own = np.where(after > 0, 1.0 - gone, 1.0)
+    covariance = np.zeros((able.shape[1], able.shape[1]))
+    for h in range(able.shape[1]):  # one at a time: tables of all would be large
+        shift = -share * able[:, [h]]
+        shift[:, h] += able[:, h]
+        grown = np.cumsum(shift * (step * by_left)[:, None], axis=0)
+        later = grown[-1] - grown
+        of_own, of_others = shift * weight[:, None] + own[:, [h]] * later, gone[:, [h]] * later
+        covariance += of_own.T @ (of_own * scale[:, [h]])
+        covariance += of_others.T @ (of_others * other[:, [h]])
     return np.array(sums), covariance
+
+
+def _weigh(left, n_at_risk, rho):
+    """Weights of times, at whose events so many groups are at risk, and these over what is left.
+
+    Of all groups together less than nothing may be left, where some end early.
+    """
+    left, is_alone = np.where(np.abs(left) < ROUNDING, 0.0, left), n_at_risk < 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight, by_left = left**rho, left ** (rho - 1.0)
+    weight[is_alone & (left <= 0.0)] = by_left[is_alone] = 0.0  # what is not compared
+    unknown = np.flatnonzero(~np.isfinite(weight + by_left))
+    if unknown.size:
+        raise ValueError(
+            f"`rho` is {rho:g}, and one minus the incidence of all groups is "
+            f"{left[unknown[0]]:.3g} before some events, as it may be where groups end early: "
+            "their weights are not finite; take rho=1, or groups that are followed as long."
+        )
+    return weight, by_left
 
 
 def _divide(values, by):
