@@ -13,6 +13,7 @@ from sksurvgpu import (
     CauseSpecificCox,
     CoxLassoCCD,
     CoxLassoCV,
+    CumulativeIncidenceDisplay,
     LogisticCCD,
     StepColumns,
     competing_risks,
@@ -22,6 +23,7 @@ from sksurvgpu import (
 from sksurvgpu.estimators.joint_baseline import add_up
 from sksurvgpu.exceptions import NothingSelectedWarning
 from sksurvgpu.metrics import calibration, concordance_competing
+from sksurvgpu.nonparametric import aalen_johansen
 
 ROW = np.arange(1, 301)
 X = np.column_stack([(ROW * 37 % 101) / 100, ROW * 53 % 11 < 5]).astype(float)
@@ -91,7 +93,7 @@ def test_curves_functions_and_risks_agree_and_add_up():
     ]
     left = model.predict_survival_function(X, return_array=True)
     np.testing.assert_allclose(left + sum(of_all), 1.0, atol=1e-14)
-    times = model.estimators_["a"].unique_times_
+    times = model.unique_times_
     curves = model.predict_cumulative_incidence_function(X[:4])
     for row, curve in enumerate(curves):
         np.testing.assert_allclose(curve(times), of_all[1][row], atol=1e-15)
@@ -185,7 +187,9 @@ def test_searches_choose_a_penalty_by_its_score():
         (None, surv(CODE > 0, TIME), "no competing events"),
         (None, competing_risks(np.zeros(300, int), TIME), "no event"),
         (LogisticCCD(), outcome(), "LogisticCCD"),
-        ({"a": CoxLassoCCD()}, outcome(), r"of the events \[1\], and `y` has \[1, 2, 3\]"),
+        ({"a": FREE}, outcome(), r"of the events \['a'\], and `y` has \['a', 'b', 'c'\]"),
+        ({"a": FREE, 1: FREE, 2: FREE, 3: FREE}, outcome(), r"\['a', 1, 2, 3\]"),
+        ({0: FREE, 1: FREE, 2: FREE}, outcome(), r"of the events \[0, 1, 2\]"),
         ({"z": CoxLassoCCD()}, outcome(), "'z'"),
     ],
 )
@@ -278,3 +282,17 @@ def test_risks_say_of_which_event_they_are_to_outcomes_without_labels():
     for y in (outcome(), competing_risks(CODE, TIME)):
         with pytest.raises(ValueError, match="predicted for event 2, `event_of_interest` is 1"):
             calibration(y, model.predict_risk(X, 30.0), horizon=30.0)
+
+
+def test_figures_are_of_the_event_that_is_asked_for():
+    pytest.importorskip("matplotlib").use("Agg")
+    model = CauseSpecificCox(FREE).fit(X, outcome())
+    given_of = {"a": {}, "b": {"event_of_interest": "b"}, "c": {"event_of_interest": 3}}
+    for event, given in given_of.items():
+        display = CumulativeIncidenceDisplay.from_estimator(
+            model, X[:1], aalen_johansen=outcome(), **given
+        )
+        risk = model.predict_risk(X[:1], 30.0, event=event)
+        assert display.functions[0](30.0) == pytest.approx(risk.iloc[0, 0])
+        [observed] = display.observed_.values()
+        assert observed.get_ydata()[-1] == aalen_johansen(outcome()).functions["all", event].y[-1]

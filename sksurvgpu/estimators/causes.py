@@ -13,7 +13,6 @@ from .._warnings import keep_warnings, warn
 from ..data.checks import check_horizons
 from ..data.design.columns import build_design
 from ..data.outcomes.fields import (
-    check_code,
     check_event_of_interest,
     labels_of,
     pack,
@@ -263,6 +262,11 @@ class CauseSpecificCox(Versioned, BaseEstimator):
         return concat(tables, names=["event"])
 
     @property
+    def unique_times_(self):
+        """Distinct times of the rows of the fit, where curves are evaluated."""
+        return fitted_of(split_pipeline(self._first())[1]).baseline.unique_times.copy()
+
+    @property
     def n_features_in_(self):
         """Columns of X."""
         return self._first().n_features_in_
@@ -286,11 +290,13 @@ class CauseSpecificCox(Versioned, BaseEstimator):
         given = CoxLassoCCD() if self.estimator is None else self.estimator
         by_code = dict.fromkeys(codes, given)
         if isinstance(given, dict):
-            by_code = {check_code(key, event): one for key, one in given.items()}
-            if by_code.keys() != set(codes):
+            labels = labels_of(event)
+            known = {label: code for code, label in labels.items()}
+            by_code = {known.get(key, key): one for key, one in given.items()}
+            if by_code.keys() != set(codes) or len(given) > len(codes):
                 raise ValueError(
-                    f"`estimator` has estimators of the events {sorted(by_code)}, and `y` has "
-                    f"{codes}; give one to each of these."
+                    f"`estimator` has estimators of the events {list(given)}, and `y` has "
+                    f"{[labels.get(code, code) for code in codes]}; give one to each of these."
                 )
         for one in by_code.values():
             if not isinstance(split_pipeline(one)[1], CoxLassoCCD):

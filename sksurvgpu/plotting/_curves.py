@@ -57,16 +57,17 @@ class CurvesDisplay(Display):
         ----------
         estimator : estimator
             Fitted, with ``predict_survival_function`` or, for incidences,
-            ``predict_cumulative_incidence_function``; observed incidences are then of its event of
-            interest unless another one is given.
+            ``predict_cumulative_incidence_function``. These, and observed ones, are of its event of
+            interest, or of ``event_of_interest`` where `CauseSpecificCox` is given another one.
         <<X, strata, labels, ax, **options>>
 
         Returns
         -------
         <<drawn>>
         """
-        display = cls(*predict_steps(estimator, cls._method, X, strata, labels))
-        return display.plot(ax, **cls._options_of(estimator) | options)
+        options, given = cls._options_of(estimator, options)
+        display = cls(*predict_steps(estimator, cls._method, X, strata, labels, **given))
+        return display.plot(ax, **options)
 
     @classmethod
     def from_functions(cls, functions, *, labels=None, ax=None, **options):
@@ -112,9 +113,9 @@ class CurvesDisplay(Display):
         return display
 
     @staticmethod
-    def _options_of(estimator):
-        """Options of `plot` that are those of an estimator."""
-        return {}
+    def _options_of(estimator, options):
+        """Options of `plot`, some of which are those of an estimator, and of its predictions."""
+        return options, {}
 
     def _observe(self, y, groups, at_risk):
         """Curves of groups without a model: those of the result or of an outcome; or None."""

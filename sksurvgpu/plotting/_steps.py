@@ -52,13 +52,13 @@ def name_rows(X):
     return [str(label) for label in index]
 
 
-def predict_steps(estimator, method, X, strata, labels):
+def predict_steps(estimator, method, X, strata, labels, **given):
     """Functions of the rows of X and their names."""
     count_rows(X)
     model, rows = open_pipeline(estimator, X)
     if not hasattr(model, method):
         raise TypeError(f"`estimator` is of type {type(model).__name__}, which has no `{method}`.")
-    given = {} if strata is None else {"strata": strata}
+    given |= {} if strata is None else {"strata": strata}
     functions = getattr(model, method)(rows, **given)
     return functions, name_rows(X) if labels is None else labels
 

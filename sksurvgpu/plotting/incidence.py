@@ -87,9 +87,11 @@ class CumulativeIncidenceDisplay(CurvesDisplay):
         return display.plot(ax, **options)
 
     @staticmethod
-    def _options_of(estimator):
+    def _options_of(estimator, options):
         _, model = split_pipeline(estimator)
-        return {"event_of_interest": getattr(model, "event_of_interest", 1)}
+        options = {"event_of_interest": getattr(model, "event_of_interest", 1)} | options
+        has_all = hasattr(model, "events_")  # which one is of all that it predicts
+        return options, {"event": options["event_of_interest"]} if has_all else {}
 
     def plot(
         self,
