@@ -185,8 +185,8 @@ def judge(rows, sums, covariance):
     df = int(np.count_nonzero(is_known))
     if df == 0:
         raise ValueError(
-            "rows of different `groups` are never at risk at the time of one event, so that there "
-            "is nothing to compare; take groups that overlap in time"
+            "rows of different `groups` are never at risk at the time of one event that not all of "
+            "them have, so that there is nothing to compare; take groups that overlap in time"
             f"{' and in `strata`' if rows.stratum is not None else ''}."
         )
     apart = (observed - expected)[kept] @ vectors[:, is_known]
