@@ -296,3 +296,22 @@ def test_figures_are_of_the_event_that_is_asked_for():
         assert display.functions[0](30.0) == pytest.approx(risk.iloc[0, 0])
         [observed] = display.observed_.values()
         assert observed.get_ydata()[-1] == aalen_johansen(outcome()).functions["all", event].y[-1]
+
+
+def test_strata_without_events_of_a_kind_are_those_of_survival():
+    stratum = ROW % 3
+    code = np.where((stratum == 1) & (CODE == 2) | (stratum == 2) & (TIME > 40), 0, CODE)
+    y = competing_risks(code, TIME, stratum=stratum)
+    # survival 3.8: survfit of the multi-state coxph(... + strata(s), weights = w), at 50; and of
+    # one coxph for each kind
+    expected = {
+        "breslow": [0.503067637161509, 0.363485490494478, 0.0, 0.133446872344013],
+        "efron": [0.502086228087722],
+    }
+    for ties, states in expected.items():
+        one = CoxLassoCCD(alpha=0.0, tol=1e-12, ties=ties)
+        model = CauseSpecificCox(one).fit(X, y, sample_weight=1.0 + ROW % 3)
+        [curve] = model.predict_survival_function(NEW[1:], strata=[1])
+        risks = [model.predict_risk(NEW[1:], 50.0, event=k, strata=[1]) for k in (1, 2, 3)]
+        found = [curve(50.0), *(risk.iloc[0, 0] for risk in risks)]
+        np.testing.assert_allclose(found[: len(states)], states, atol=1e-9)
