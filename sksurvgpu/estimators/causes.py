@@ -67,8 +67,8 @@ class CauseSpecificCox(Versioned, BaseEstimator):
     Outcomes may have entry times (``start``), persons of several rows whose covariates change
     (``subject``), and strata; models may have coefficients that change over time.
 
-    Equal to ``survfit`` of a multi-state ``coxph`` of R's survival. Where ties are many,
-    :math:`\exp(-dA)` takes the place of the factors :math:`1 - dA`, as
+    Equal to ``survfit`` of a multi-state ``coxph(..., ties="breslow")`` of R's survival. Where ties
+    are many, :math:`\exp(-dA)` takes the place of the factors :math:`1 - dA`, as
     ``riskRegression::CSC(..., product.limit=FALSE)`` has it: incidences then never exceed 1.
 
     Examples
