@@ -15,6 +15,7 @@ from sksurvgpu import (
     CoxLassoCV,
     CumulativeIncidenceDisplay,
     LogisticCCD,
+    StackedIncidenceDisplay,
     StepColumns,
     competing_risks,
     make_pipeline,
@@ -315,3 +316,14 @@ def test_strata_without_events_of_a_kind_are_those_of_survival():
         risks = [model.predict_risk(NEW[1:], 50.0, event=k, strata=[1]) for k in (1, 2, 3)]
         found = [curve(50.0), *(risk.iloc[0, 0] for risk in risks)]
         np.testing.assert_allclose(found[: len(states)], states, atol=1e-9)
+
+
+def test_incidences_of_rows_are_stacked():
+    model = CauseSpecificCox(FREE).fit(X, outcome())
+    display = StackedIncidenceDisplay.from_estimator(model, NEW)
+    assert list(display.functions) == ["row 0", "row 1"]
+    assert [text.get_text() for text in display.labels_] == ["a", "b", "c", "no event"]
+    expected = model.predict_cumulative_incidence_function(NEW, event="b")[1]
+    np.testing.assert_array_equal(display.functions["row 1"][1](TIMES), expected(TIMES))
+    with pytest.raises(TypeError, match="pass a fitted CauseSpecificCox"):
+        StackedIncidenceDisplay.from_estimator(FREE, NEW)

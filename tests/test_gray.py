@@ -76,6 +76,7 @@ def test_a_group_that_ends_early_is_followed_no_further():
         (Y, GROUP, {"rho": "peto"}, "`rho`"),
         (competing_risks([1] * 4, [1] * 4), [0, 0, 1, 1], {}, "that not all of them have"),
         (competing_risks(CODE, TIME, start=TIME / 2), GROUP, {}, "field 'start'"),
+        (competing_risks(CODE, TIME, subject=ROW // 2), GROUP, {}, "several rows of a subject"),
         (surv(CODE == 1, TIME), GROUP, {}, "kaplan_meier for a single kind"),
     ],
 )

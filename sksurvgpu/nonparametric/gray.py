@@ -111,6 +111,10 @@ def gray_test(y, groups, *, event_of_interest=1, strata=None, rho=0.0) -> GrayTe
             "`y` has a field 'start', and this test is for rows at risk from the beginning; leave "
             "it out, or test the hazard by log_rank."
         )
+    if rows.subject is not None and np.bincount(rows.subject).max() > 1:
+        raise ValueError(
+            "`y` has several rows of a subject, and this test counts each as one; join them."
+        )
     event = y[y.dtype.names[0]]
     kind = status_of(event, check_event_of_interest(event_of_interest, event))
     require_comparable(rows, kind == 1)

@@ -5,9 +5,15 @@ import numpy as np
 from ..nonparametric import AalenJohansen
 from ..nonparametric.groups import ALL
 from ._at_risk import count_at_risk, write_at_risk
-from ._display import Display
+from ._display import Display, wrong_type
 from ._labels import label_ends
-from ._steps import MARGIN, check_functions, check_result, name_of_event
+from ._steps import (
+    MARGIN,
+    check_functions,
+    check_result,
+    name_of_event,
+    predict_steps,
+)
 from ._style import MUTED, colours_on, count_of, lay_out, room_for_names, shorten, title_panels
 
 __all__ = ["StackedIncidenceDisplay"]
@@ -81,6 +87,34 @@ class StackedIncidenceDisplay(Display):
 
     def _shows(self):
         return f"{count_of(self.labels, 'event')} in {count_of(self.functions, 'group')}"
+
+    @classmethod
+    def from_estimator(cls, estimator, X, *, strata=None, labels=None, axes=None):
+        """Draw the incidences that a model of all events predicts, a panel a row.
+
+        Parameters
+        ----------
+        estimator : CauseSpecificCox
+            Fitted.
+        X : table of shape (n_rows, n_features)
+            At most 12 rows; the index of a DataFrame names their panels.
+        strata : array-like of shape (n_rows,), optional
+            Stratum of each row; required if and only if the model was fitted with strata.
+        labels : sequence of str, optional
+            Names of the events; by default their labels or codes.
+        <<axes>>
+
+        Returns
+        -------
+        <<drawn>>
+        """
+        if not hasattr(estimator, "events_"):
+            raise wrong_type("estimator", estimator, "; pass a fitted CauseSpecificCox")
+        method, events = "predict_cumulative_incidence_function", estimator.events_
+        found = [predict_steps(estimator, method, X, strata, None, event=k) for k in events]
+        rows = zip(*(curves for curves, _ in found), strict=True)
+        labels = [name_of_event(event) for event in events] if labels is None else labels
+        return cls(dict(zip(found[0][1], map(list, rows), strict=True)), labels).plot(axes)
 
     @classmethod
     def from_result(cls, result, *, labels=None, at_risk=False, axes=None):
