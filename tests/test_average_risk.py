@@ -130,6 +130,15 @@ def test_bad_scenarios_are_refused(scenarios, message):
         average_risk(model, FRAME, Y, scenarios, TIMES)
 
 
+def test_other_arguments_are_refused():
+    model = CauseSpecificCox(FREE).fit(FRAME, competing_risks(CODE, TIME))
+    with pytest.raises(TypeError, match="`event` is no argument of average_risk and Cause"):
+        average_risk(model, FRAME, competing_risks(CODE, TIME), SCENARIOS, TIMES, event=2)
+    model = make_pipeline(StandardScaler(), FREE).fit(FRAME, Y)
+    with pytest.raises(TypeError, match="`bootstraps` is no argument of average_risk and CoxLasso"):
+        average_risk(model, FRAME, Y, SCENARIOS, TIMES, bootstraps=3)
+
+
 def test_other_models_and_other_replicates_are_refused():
     with pytest.raises(TypeError, match="LogisticCCD"):
         average_risk(LogisticCCD().fit(FRAME, EVENT), FRAME, EVENT, SCENARIOS, TIMES)

@@ -131,16 +131,17 @@ class AdditiveColumns(MadeColumns, auto_wrap_output_keys=None):
             model, `wald` or `posterior` returns.
         reference : dict of {str or int: float}, optional
             Value of variables, by name or position, at which their effect is 0; by default, and of
-            others, the median of the rows that were fitted.
+            others, the median of the rows that were fitted. Beyond the data the function stays
+            what it is at the nearest value.
 
         Returns
         -------
         table : pandas.DataFrame
             Lines of ``variable``, ``value`` and ``effect``, what the predictor is there less what
-            it is at the reference: of steps at -inf and at each value above which it is another,
-            of splines at 101 values and at the reference. Of a result ``lower`` and ``upper``, too,
-            pointwise bounds at its level: percentiles of the effects of replicates or draws, or
-            those of a normal or t distribution.
+            it is at the reference: of steps at -inf and at each value above which it is another
+            (up to the next one, included), of splines at 101 values and at the reference. Of a
+            result ``lower`` and ``upper``, too, pointwise bounds at its level: percentiles of the
+            effects of replicates or draws, or those of a normal or t distribution.
         """
         from pandas import DataFrame, concat
 

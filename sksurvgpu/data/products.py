@@ -34,7 +34,8 @@ class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
     columns : sequence of str or int, optional
         Columns that are multiplied with each other, by name or position; by default all.
     by : sequence of str or int, optional
-        Multiply `columns` with these only, as all covariates with a drug.
+        Multiply `columns` with these only, as all covariates with a drug. Names of products have
+        the column first that comes first in X.
     pairs : sequence of (column, column), optional
         Multiply these, and no others.
     min_count : int or float, default=1

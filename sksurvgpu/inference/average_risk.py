@@ -22,8 +22,9 @@ from ..data.design.columns import build_design
 from ..data.intervals import check_level
 from ..data.partitioned import require_in_memory
 from ..data.vectors import check_row_values
+from ..estimators._log_likelihood import check_arguments
 from ..estimators.baseline import incidence
-from ..estimators.pipelines import refuse_type
+from ..estimators.pipelines import refuse_type, split_pipeline
 from ._curves import replicate
 from ._rows import documented, open_rows
 from .curve_intervals import check_replicates, lines_of
@@ -44,12 +45,13 @@ def average_risk(
     Parameters
     ----------
     estimator : CoxLassoCCD, FineGrayCCD, CauseSpecificCox or pipeline
-        Fitted estimator with ``predict_risk``.
+        Fitted estimator with ``predict_risk``; the risk is that of its event of interest.
     <<rows_of_fit>>
     scenarios : dict of {str: dict}
         Values of columns by scenario, such as ``{"none": {"drug": 0}, "all": {"drug": 1}}``, or one
         for each row. Others are what they are; ``{}`` changes nothing. The first scenario is what
-        others are compared with.
+        others are compared with. A level that is unknown to `CategoryColumns` is what its
+        ``unknown`` says, zero in all columns by default.
     times : float or array-like of shape (n_times,)
         Horizons, increasing.
     level : float, default=0.95
@@ -87,6 +89,7 @@ def average_risk(
     require_in_memory(X)
     if not hasattr(estimator, "predict_risk"):
         refuse_type(estimator)
+    check_arguments(split_pipeline(estimator)[1], fit_params, "average_risk")
     horizons, level = check_horizons(times), check_level(level)
     tables = _tables(X, scenarios)
     strata = fit_params.get("strata")

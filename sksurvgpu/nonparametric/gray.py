@@ -109,7 +109,8 @@ def gray_test(y, groups, *, event_of_interest=1, strata=None, rho=0.0) -> GrayTe
     if rows.start is not None:
         raise ValueError(
             "`y` has a field 'start', and this test is for rows at risk from the beginning; leave "
-            "it out, or test the hazard by log_rank."
+            "rows that enter late out, then the field, as by y[['event', 'time']], or test the "
+            "hazard by log_rank."
         )
     if rows.subject is not None and np.bincount(rows.subject).max() > 1:
         raise ValueError(
