@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import sklearn
+from matplotlib import rc_context
 
 import sksurvgpu
 
@@ -57,8 +58,8 @@ def page(path):
 )
 def test_examples_run(path):
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    # A page may turn on metadata routing; the next one starts without.
-    with sklearn.config_context():
+    # A page may turn on metadata routing; the next one starts without. Its figures stay open.
+    with sklearn.config_context(), rc_context({"figure.max_open_warning": 0}):
         failures, _ = doctest.testfile(str(path), module_relative=False, optionflags=options)
     assert failures == 0
 

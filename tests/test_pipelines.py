@@ -35,6 +35,7 @@ from sksurvgpu import (
     Pipeline,
     SurvivalDisplay,
     TraceDisplay,
+    average_risk,
     bootstrap,
     certificate,
     competing_risks,
@@ -221,6 +222,7 @@ TAKES = {
         FREE,
         lambda m, X, y: likelihood_ratio_test(FREE_OF_AGE.fit(MISSING[["dose"]], y), m).statistic,
     ),
+    "average_risk": (LASSO, lambda m, X, y: average_risk(m, X, y, {"as it is": {}}, 20).risks),
     "curve_intervals": (FREE, lambda m, X, y: to_curves(m, X, y).to_frame()),
     "profile_likelihood": (LASSO, lambda m, X, y: profile_likelihood(m, X, y, "drug_b").summary()),
     "posterior": (LASSO, from_posterior),
@@ -581,4 +583,6 @@ def test_the_table_has_all_that_takes_an_estimator():
     for module in (sksurvgpu.cohort, sksurvgpu.metrics, sksurvgpu.nonparametric):
         items = {name: getattr(module, name) for name in module.__all__}
         named |= {name for name, item in items.items() if takes_an_estimator(item)}
-    assert named == {*TAKES, "bootstrap", "stability_selection", "ProductColumns"}
+    # those of a pipeline that ends otherwise, or that fit what they take
+    others = {"CauseSpecificCox", "EffectsDisplay", "ProductColumns", "StackedIncidenceDisplay"}
+    assert named == {*TAKES, "bootstrap", "stability_selection", *others}

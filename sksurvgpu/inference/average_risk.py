@@ -87,6 +87,7 @@ def average_risk(
     all      20.0   0.99          0.9         1.13
     """
     require_in_memory(X)
+    estimator = getattr(estimator, "best_estimator_", estimator)
     if not hasattr(estimator, "predict_risk"):
         refuse_type(estimator)
     check_arguments(split_pipeline(estimator)[1], fit_params, "average_risk")
