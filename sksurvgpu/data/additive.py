@@ -54,6 +54,12 @@ class MadeColumns(Versioned, TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    def _read(self, X, reset=False):
+        """Table as a design, whose columns are those of the fit, or (`reset`) become these."""
+        design = build_design(X, may_be_computed=True)
+        validate_data(self, header_of(X), reset=reset, skip_check_array=True)
+        return design
+
     def _find(self, columns, argument="columns"):
         """Numbers of columns that a list names."""
         if isinstance(columns, str):
@@ -81,9 +87,7 @@ class AdditiveColumns(MadeColumns, auto_wrap_output_keys=None):
         """
         del y
         self._check()
-        design = build_design(X, may_be_computed=True)
-        validate_data(self, header_of(X), skip_check_array=True)
-        names = input_names(self)
+        design, names = self._read(X, reset=True), input_names(self)
         self.variables_ = self._choose(design)
         self._learned, self._medians = [], []
         for j in self.variables_:
@@ -113,8 +117,7 @@ class AdditiveColumns(MadeColumns, auto_wrap_output_keys=None):
             Other columns as they are, then those of each variable.
         """
         check_is_fitted(self)
-        design = build_design(X, may_be_computed=True)
-        validate_data(self, header_of(X), reset=False, skip_check_array=True)
+        design = self._read(X)
         others = np.setdiff1d(np.arange(design.n_columns), self.variables_)
         values = [values_of(design, j) for j in self.variables_]
         made = design_of(*self._blocks(values))

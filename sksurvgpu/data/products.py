@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import options
 from .additive import MadeColumns
 from .by_column import check_column_names, find_column
 from .design.beside import side_by_side
-from .design.columns import build_design
 from .design.computed import ComputedColumns
 from .design.kernels import ONE
 from .design.products import Pairs, products_of
 from .design.units import check_largest, largest_values
-from .prepare import fewest_rows, header_of, input_names, labels_of
+from .prepare import fewest_rows, input_names, labels_of
 
 __all__ = ["ProductColumns"]
 
@@ -123,8 +122,7 @@ class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
             The fitted transformer.
         """
         options.choice(self.hierarchy, "hierarchy", ("strong", "weak"))
-        design = build_design(X, may_be_computed=True)
-        validate_data(self, header_of(X), skip_check_array=True)
+        design = self._read(X, reset=True)
         fewest = fewest_rows(self.min_count, design.n_rows)
         labels, names = labels_of(self.groups, design), input_names(self)
         self.estimator_ = None if self.estimator is None else clone(self.estimator).fit(X, y)
@@ -152,8 +150,7 @@ class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
             All columns as they are, then the products.
         """
         check_is_fitted(self)
-        parts = [build_design(X, may_be_computed=True)]
-        validate_data(self, header_of(X), reset=False, skip_check_array=True)
+        parts = [self._read(X)]
         if len(self.pairs_):
             largest = largest_values(parts[0])[self.pairs_].prod(axis=1)
             check_largest(largest, self._names_out[-len(largest) :])
@@ -225,11 +222,8 @@ class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
         """Whether the estimator gives columns coefficients; without one all have some."""
         if self.estimator is None:
             return np.full(self.n_features_in_, True)
-        model, names = (
-            getattr(self.estimator_, "best_estimator_", self.estimator_),
-            input_names(self),
-        )
-        made = names
+        model = getattr(self.estimator_, "best_estimator_", self.estimator_)
+        made = names = input_names(self)
         if hasattr(model, "steps"):
             made, model = model[:-1].get_feature_names_out(names), model[-1]
         coef = getattr(model, "coef_", None)

@@ -128,7 +128,7 @@ class CauseSpecificCox(Versioned, BaseEstimator):
             label = labels.get(code, code)
             with _speaking_of(label):
                 fitted[label] = _fit(chosen[code], X, own, given)
-        self.events_, self.estimators_ = list(fitted), fitted
+        self.estimators_ = fitted
         self._codes = dict(zip(codes, fitted, strict=True))
         return self
 
@@ -165,8 +165,7 @@ class CauseSpecificCox(Versioned, BaseEstimator):
         incidence : ndarray
             <<curves>>
         """
-        label = self._event(event)
-        k = self.events_.index(label)
+        k = self.events_.index(self._event(event))
         return self._curves(X, strata, return_array, lambda hazards: add_up(hazards)[k], start)
 
     def predict_survival_function(self, X, strata=None, return_array=False, *, start=None):
@@ -260,6 +259,12 @@ class CauseSpecificCox(Versioned, BaseEstimator):
         check_is_fitted(self)
         tables = {event: model.summary() for event, model in self.estimators_.items()}
         return concat(tables, names=["event"])
+
+    @property
+    def events_(self):
+        """Labels of the kinds of event, or their codes."""
+        check_is_fitted(self)
+        return list(self.estimators_)
 
     @property
     def unique_times_(self):

@@ -28,6 +28,9 @@ class JointBaseline(Baseline):
         """Join baselines."""
         return cls(parts[0].timeline, np.empty(0), tuple(parts))
 
+    def __reduce__(self):
+        return JointBaseline.of, (self.parts,)
+
     @cached_property
     def log_hazards(self):
         return np.vstack([part.log_hazards for part in self.parts])
