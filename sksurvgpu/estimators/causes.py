@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted
 
-from .._versioned import Versioned
-from .._warnings import keep_warnings, warn
 from ..data.checks import check_horizons
-from ..data.design.columns import build_design
 from ..data.outcomes.fields import (
     check_event_of_interest,
     labels_of,
@@ -21,17 +14,16 @@ from ..data.outcomes.fields import (
 from ..data.partitioned import require_in_memory
 from ..metrics.competing import concordance_competing
 from ._docs import documented
+from ._hazards import HazardModels, choose, fit_hazards
 from .baseline import survival
-from .fitted import fitted_of
-from .joint_baseline import JointBaseline, add_up
-from .pipelines import join_steps, learn_steps, open_pipeline, refuse_type, split_pipeline
-from .survival import CoxLassoCCD
+from .joint_baseline import add_up
+from .pipelines import open_pipeline
 
 __all__ = ["CauseSpecificCox"]
 
 
 @documented
-class CauseSpecificCox(Versioned, BaseEstimator):
+class CauseSpecificCox(HazardModels):
     r"""Cox models of all kinds of event, and risks of them that add up.
 
     The hazard of each kind of event is that of a Cox model in which the other kinds end follow-up,
@@ -115,21 +107,16 @@ class CauseSpecificCox(Versioned, BaseEstimator):
         items = read_survival(y, "iu", "fit CoxLassoCCD for a single kind", model="Cox")
         event, labels = items["event"], labels_of(y[y.dtype.names[0]])
         codes = np.unique(event[event > 0]).tolist()
-        given = {"sample_weight": sample_weight, "strata": strata, "offset": offset}
-        given = {name: values for name, values in given.items() if values is not None}
         check_event_of_interest(self.event_of_interest, event)
-        chosen = self._choose(codes, event)
-        if all(split_pipeline(one)[0] is None for one in chosen.values()):
-            X = build_design(X, may_be_computed=True)  # once for all of them
+        self._codes = {code: labels.get(code, code) for code in codes}
         beside = {field: y[field] for field in y.dtype.names[1:]}
-        fitted = {}
-        for code in codes:
-            own = pack({y.dtype.names[0]: event == code, **beside})
-            label = labels.get(code, code)
-            with _speaking_of(label):
-                fitted[label] = _fit(chosen[code], X, own, given)
-        self.estimators_ = fitted
-        self._codes = dict(zip(codes, fitted, strict=True))
+        hazards = {
+            label: (None, pack({y.dtype.names[0]: event == code, **beside}))
+            for code, label in self._codes.items()
+        }
+        chosen = choose(self.estimator, self._codes, "event")
+        given = {"sample_weight": sample_weight, "strata": strata, "offset": offset}
+        self.estimators_ = fit_hazards(hazards, chosen, X, given, "event")
         return self
 
     # -- predicting -----------------------------------------------------------------------------
@@ -246,109 +233,20 @@ class CauseSpecificCox(Versioned, BaseEstimator):
             y, risk, event_of_interest=event, strata=strata, sample_weight=sample_weight
         )
 
-    def summary(self):
-        """Coefficients of all models.
-
-        Returns
-        -------
-        table : pandas.DataFrame
-            Lines by event, its label or code, and column.
-        """
-        from pandas import concat
-
-        check_is_fitted(self)
-        tables = {event: model.summary() for event, model in self.estimators_.items()}
-        return concat(tables, names=["event"])
-
     @property
     def events_(self):
         """Labels of the kinds of event, or their codes."""
-        check_is_fitted(self)
-        return list(self.estimators_)
-
-    @property
-    def unique_times_(self):
-        """Distinct times of the rows of the fit, where curves are evaluated."""
-        return fitted_of(split_pipeline(self._first())[1]).baseline.unique_times.copy()
-
-    @property
-    def n_features_in_(self):
-        """Columns of X."""
-        return self._first().n_features_in_
-
-    @property
-    def feature_names_in_(self):
-        """Names of the columns of X, where all are strings."""
-        return self._first().feature_names_in_
-
-    def _first(self):
-        check_is_fitted(self)
-        return next(iter(self.estimators_.values()))
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.target_tags.required = True
-        return tags
-
-    def _choose(self, codes, event):
-        """An estimator for each code."""
-        given = CoxLassoCCD() if self.estimator is None else self.estimator
-        by_code = dict.fromkeys(codes, given)
-        if isinstance(given, dict):
-            labels = labels_of(event)
-            known = {label: code for code, label in labels.items()}
-            by_code = {known.get(key, key): one for key, one in given.items()}
-            if by_code.keys() != set(codes) or len(given) > len(codes):
-                raise ValueError(
-                    f"`estimator` has estimators of the events {list(given)}, and `y` has "
-                    f"{[labels.get(code, code) for code in codes]}; give one to each of these."
-                )
-        for one in by_code.values():
-            if not isinstance(split_pipeline(one)[1], CoxLassoCCD):
-                refuse_type(one, fitted="an")
-        return by_code
+        return self._names()
 
     def _event(self, event):
         """Label of an event, that of interest by default."""
-        check_is_fitted(self)
+        events = self.events_
         event = self.event_of_interest if event is None else event
         event = self._codes.get(event, event)
-        if event not in self.events_:
-            raise ValueError(f"`event` is {event!r}, must be one of {self.events_}.")
+        if event not in events:
+            raise ValueError(f"`event` is {event!r}, must be one of {events}.")
         return event
-
-    def _open(self, X, strata, start):
-        """Baseline of all hazards; predictors, strata and starts of rows."""
-        check_is_fitted(self)
-        require_in_memory(X)
-        opened = [open_pipeline(model, X) for model in self.estimators_.values()]
-        predictors = [model._predictors(table) for model, table in opened]
-        baseline = JointBaseline.of([fitted_of(model).baseline for model, _ in opened])
-        codes = baseline.strata_of(strata, len(predictors[0]))
-        return baseline, np.hstack(predictors), codes, baseline.timeline.check_start(start, codes)
 
     def _curves(self, X, strata, return_array, curve, start):
         baseline, predictors, codes, start = self._open(X, strata, start)
         return baseline.curves(predictors, codes, return_array, curve, start)
-
-
-def _fit(estimator, X, y, fit_params):
-    """Fit a copy of an estimator, of which the last step of a pipeline gets all arguments."""
-    steps, model = split_pipeline(estimator)
-    if steps is None:
-        return clone(model).fit(X, y, **fit_params)
-    steps, table = learn_steps(steps, X, y, fit_params)
-    return join_steps(steps, clone(model).fit(table, y, **fit_params))
-
-
-@contextmanager
-def _speaking_of(event):
-    """Say in warnings and errors of a fit which event they are about."""
-    try:
-        with keep_warnings() as kept:
-            yield
-    except Exception as error:
-        error.add_note(f"This is about the model of event {event!r}.")
-        raise
-    for found in kept:
-        warn(f"Event {event!r}: {found}", type(found))
