@@ -201,6 +201,24 @@ _SHARED = {
         event : int or str, optional
             Code or label of an event; that of interest by default.
         """,
+    "shared_coefficients": """
+        shared : list of int or str, "all" or None, default=None
+            Columns, by name or position, whose coefficient is the same for all hazards. A list,
+            even an empty one, makes one fit of all hazards, `joint_`.
+        between : float or None, default=None
+            Pulls the coefficients of a column to one another: for those that are not shared,
+            ``alpha * between`` is the penalty of the coefficient that they have in common, of which
+            their own ones are deviations; see `Hierarchical`. Both are lassos, or with
+            ``l1_ratio=0`` ridges.
+        fused : float or None, default=None
+            Pulls the coefficients of a column to those of the hazard before: ``alpha * fused`` is
+            the penalty of a difference, of `Fused`.
+        """,
+    "joint": """
+        joint_ : CoxLassoCCD
+            The one fit of all hazards, with `shared`, `between` or `fused`: to rows as ``stack``
+            has them, for `wald`, `bootstrap` and the like.
+        """,
     "strata_of_score": """
         strata : array-like of shape (n_samples,), optional
             Stratum of each row, where `y` has no field ``stratum``; required if and only if the

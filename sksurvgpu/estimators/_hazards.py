@@ -18,9 +18,11 @@ from .._versioned import Versioned
 from .._warnings import keep_warnings, warn
 from ..data.design.columns import build_design
 from ..data.partitioned import require_in_memory
+from ._docs import documented
 from .fitted import fitted_of
 from .joint_baseline import JointBaseline
 from .pipelines import join_steps, learn_steps, open_pipeline, refuse_type, split_pipeline
+from .stacking import Sharing, fit_together, stack_rows
 from .survival import CoxLassoCCD
 
 __all__ = ["HazardModels", "choose", "fit_hazards"]
@@ -53,7 +55,6 @@ def fit_hazards(hazards, estimators, X, fit_params, noun) -> dict:
     """
     if all(split_pipeline(one)[0] is None for one in estimators.values()):
         X = build_design(X, may_be_computed=True)  # once for all of them
-    fit_params = {name: values for name, values in fit_params.items() if values is not None}
     fitted, last = {}, None
     table, given = X, fit_params
     for name, (rows, outcome) in hazards.items():
@@ -87,10 +88,60 @@ def _speaking_of(noun, name):
         warn(f"{noun.capitalize()} {name!r}: {found}", type(found))
 
 
+@documented
 class HazardModels(Versioned, BaseEstimator):
     """Fitted models by name, ``estimators_``, and what follows from all of them."""
 
     _levels = ("event",)  # of names, in tables
+
+    def _learn(self, hazards, names, X, y, fit_params):
+        """Fit models to hazards, one by one or, where they share something, together."""
+        noun = " ".join(self._levels)
+        estimators = choose(self.estimator, names, noun)
+        given = {name: values for name, values in fit_params.items() if values is not None}
+        sharing = self._sharing()
+        vars(self).pop("joint_", None)
+        if not sharing:
+            self.estimators_ = fit_hazards(hazards, estimators, X, given, noun)
+            return
+        if isinstance(self.estimator, dict):
+            raise ValueError(
+                "`estimator` is a dictionary, and `shared`, `between` and `fused` are of one "
+                "estimator for all: pass one."
+            )
+        first = next(iter(estimators.values()))
+        self.joint_, self.estimators_ = fit_together(first, hazards, X, y, given, sharing)
+
+    def _sharing(self):
+        return Sharing(self.shared, self.between, self.fused)
+
+    def stack(self, X, y, sample_weight=None, strata=None, offset=None):
+        """Rows of all hazards, one behind the other, as `joint_` was fitted to them.
+
+        Parameters
+        ----------
+        <<X_here>>
+        y : structured ndarray of shape (n_samples,)
+            Outcome, as ``fit`` takes it.
+        sample_weight : array-like of shape (n_samples,), optional
+            Row weights.
+        <<strata, offset>>
+
+        Returns
+        -------
+        X : Design
+            Columns of coefficients that hazards share, then those of each.
+        y : structured ndarray
+            Outcome, with the hazard as ``stratum``, and as ``subject`` the row that it was, unless
+            there are subjects.
+        fit_params : dict
+            Weights and offsets of these rows, where there are some.
+        """
+        check_is_fitted(self, "joint_", msg="There is no `joint_`; fit with `shared=[]` at least.")
+        given = {"sample_weight": sample_weight, "strata": strata, "offset": offset}
+        given = {name: values for name, values in given.items() if values is not None}
+        _, table = open_pipeline(self._first(), X)
+        return stack_rows(self._hazards(y), table, self._sharing(), given)[1:]
 
     def summary(self):
         """Coefficients of all models.

@@ -14,7 +14,7 @@ from ..data.outcomes.fields import (
 from ..data.partitioned import require_in_memory
 from ..metrics.competing import concordance_competing
 from ._docs import documented
-from ._hazards import HazardModels, choose, fit_hazards
+from ._hazards import HazardModels
 from .baseline import survival
 from .joint_baseline import add_up
 from .pipelines import open_pipeline
@@ -41,6 +41,7 @@ class CauseSpecificCox(HazardModels):
         dictionary ``{event: estimator}``, by code or label, every kind has one of its own.
     event_of_interest : int or str, default=1
         Code or label of the event that predictions are of where they do not say which.
+    <<shared_coefficients>>
 
     Attributes
     ----------
@@ -48,6 +49,7 @@ class CauseSpecificCox(HazardModels):
         Labels of the kinds of event, or their codes without labels, in the order of codes.
     estimators_ : dict
         Fitted models by event.
+    <<joint>>
 
     See Also
     --------
@@ -58,6 +60,9 @@ class CauseSpecificCox(HazardModels):
     -----
     Outcomes may have entry times (``start``), persons of several rows whose covariates change
     (``subject``), and strata; models may have coefficients that change over time.
+
+    With coefficients in common, a coefficient's penalty is `alpha` times the weight of the rows
+    that it is of: what is not shared is penalized as it is by separate fits.
 
     Equal to ``survfit`` of a multi-state ``coxph(..., ties="breslow")`` of R's survival. Where ties
     are many, :math:`\exp(-dA)` takes the place of the factors :math:`1 - dA`, as
@@ -83,9 +88,14 @@ class CauseSpecificCox(HazardModels):
     __metadata_request__fit = {"sample_weight": True, "strata": True, "offset": True}  # noqa: RUF012
     __metadata_request__score = {"sample_weight": True, "strata": True}  # noqa: RUF012
 
-    def __init__(self, estimator=None, *, event_of_interest=1):
+    def __init__(
+        self, estimator=None, *, event_of_interest=1, shared=None, between=None, fused=None
+    ):
         self.estimator = estimator
         self.event_of_interest = event_of_interest
+        self.shared = shared
+        self.between = between
+        self.fused = fused
 
     def fit(self, X, y, sample_weight=None, strata=None, offset=None):
         """Fit a model to each kind of event.
@@ -109,15 +119,18 @@ class CauseSpecificCox(HazardModels):
         codes = np.unique(event[event > 0]).tolist()
         check_event_of_interest(self.event_of_interest, event)
         self._codes = {code: labels.get(code, code) for code in codes}
-        beside = {field: y[field] for field in y.dtype.names[1:]}
-        hazards = {
-            label: (None, pack({y.dtype.names[0]: event == code, **beside}))
+        given = {"sample_weight": sample_weight, "strata": strata, "offset": offset}
+        self._learn(self._hazards(y), self._codes, X, y, given)
+        return self
+
+    def _hazards(self, y):
+        """Outcomes of all kinds of event, each of all rows."""
+        name, *others = y.dtype.names
+        beside = {field: y[field] for field in others}
+        return {
+            label: (None, pack({name: y[name] == code, **beside}))
             for code, label in self._codes.items()
         }
-        chosen = choose(self.estimator, self._codes, "event")
-        given = {"sample_weight": sample_weight, "strata": strata, "offset": offset}
-        self.estimators_ = fit_hazards(hazards, chosen, X, given, "event")
-        return self
 
     # -- predicting -----------------------------------------------------------------------------
     def predict(self, X, *, event=None, time=None):

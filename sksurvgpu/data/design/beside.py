@@ -11,10 +11,10 @@ import numpy as np
 
 from ..._memory import available
 from .computed import ComputedColumns
-from .kernels import COMPUTED, DENSE, INDICATOR
+from .kernels import COMPUTED, DENSE, INDICATOR, SPARSE
 from .tables import read_table
 
-__all__ = ["join_names", "side_by_side", "store", "to_csc"]
+__all__ = ["join_names", "side_by_side", "spread_rows", "store", "to_csc"]
 
 STORED_AT_ONCE = 2**27  # bytes of computed columns
 
@@ -63,6 +63,20 @@ def side_by_side(designs):
         keeps_order=False,
         blocks=tuple(block for design in designs for block in design.blocks),
     )
+
+
+def spread_rows(design, first, n_rows):
+    """Columns of a design among more rows, from `first` on, zero in all others; none is dense."""
+    counts, dense = design.n_stored, np.flatnonzero(design.kind == DENSE)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    indices = np.empty(indptr[-1], np.int32)
+    is_own = np.repeat(design.kind != DENSE, counts)
+    indices[is_own] = design.indices[: design.indptr[-1]]
+    for j in dense:
+        indices[indptr[j] : indptr[j + 1]] = np.arange(design.n_rows)
+    indices += np.int32(first)
+    kind = np.where(design.kind == DENSE, SPARSE, design.kind).astype(np.uint8)
+    return replace(design, n_rows=n_rows, kind=kind, indptr=indptr, indices=indices)
 
 
 def to_csc(design):

@@ -36,6 +36,16 @@ class Spread(NamedTuple):
     cross: np.ndarray | None  # (n_times, n_coef): with the coefficients, of robust ones
 
 
+class AtomsOfStratum(NamedTuple):
+    """What hazards of a stratum consist of, in the order of pieces and times."""
+
+    time: np.ndarray
+    piece: np.ndarray
+    step: np.ndarray  # g
+    inverse: np.ndarray  # 1 / den
+    mean: np.ndarray  # (n_atoms, n_coef)
+
+
 class HazardSpread:
     """Variances of the cumulative hazards of a view.
 
@@ -53,6 +63,16 @@ class HazardSpread:
         counts = self._time > start
         self._slope = np.where(counts, view.slope, 0.0)
         self._inverse = np.where(counts, 1.0 / view.den, 0.0)
+
+    def atoms(self, stratum) -> AtomsOfStratum:
+        """Atoms of a stratum after the start."""
+        cell, plan = self._view.atoms.cell, self._view.rows.plan
+        piece, own = np.divmod(
+            np.searchsorted(plan.cell_ptr, cell, side="right") - 1, plan.n_strata
+        )
+        own = (own == stratum) & (self._slope > 0.0)
+        parts = (self._time, piece, self._slope, self._inverse, self._means)
+        return AtomsOfStratum(*(part[own] for part in parts))
 
     def at(self, stratum, times, joint=False) -> Spread:
         """Spread of a stratum; `joint` between all times."""
