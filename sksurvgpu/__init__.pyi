@@ -53,6 +53,7 @@ from .inference.false_discovery import local_false_discovery as local_false_disc
 from .inference.likelihood_ratio import likelihood_ratio_test as likelihood_ratio_test
 from .inference.outcomes import fit_outcomes as fit_outcomes
 from .inference.posterior import posterior as posterior
+from .inference.probability_intervals import probability_intervals as probability_intervals
 from .inference.profile import profile_likelihood as profile_likelihood
 from .inference.proportional_hazards import proportional_hazards_test as proportional_hazards_test
 from .inference.residuals import residuals as residuals

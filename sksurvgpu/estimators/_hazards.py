@@ -100,7 +100,8 @@ class HazardModels(Versioned, BaseEstimator):
         estimators = choose(self.estimator, names, noun)
         given = {name: values for name, values in fit_params.items() if values is not None}
         sharing = self._sharing()
-        vars(self).pop("joint_", None)
+        for name in ("joint_", "_layout"):  # of a fit before
+            vars(self).pop(name, None)
         if not sharing:
             self.estimators_ = fit_hazards(hazards, estimators, X, given, noun)
             return
@@ -110,7 +111,8 @@ class HazardModels(Versioned, BaseEstimator):
                 "estimator for all: pass one."
             )
         first = next(iter(estimators.values()))
-        self.joint_, self.estimators_ = fit_together(first, hazards, X, y, given, sharing)
+        found = fit_together(first, hazards, X, y, given, sharing)
+        self.joint_, self.estimators_, self._layout = found
 
     def _sharing(self):
         return Sharing(self.shared, self.between, self.fused)

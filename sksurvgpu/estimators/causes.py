@@ -19,7 +19,9 @@ from .baseline import survival
 from .joint_baseline import add_up
 from .pipelines import open_pipeline
 
-__all__ = ["CauseSpecificCox"]
+__all__ = ["NO_EVENT", "CauseSpecificCox"]
+
+NO_EVENT = "no event"
 
 
 @documented
@@ -131,6 +133,14 @@ class CauseSpecificCox(HazardModels):
             label: (None, pack({name: y[name] == code, **beside}))
             for code, label in self._codes.items()
         }
+
+    def _ends(self, state, of):
+        """States that hazards go from and to, that rows are in, and that is asked for."""
+        if state is not None:
+            raise ValueError(f"`state` is {state!r}, and rows are at risk of all events: drop it.")
+        names = [NO_EVENT, *self.events_]
+        target = 0 if of == NO_EVENT else names.index(self._event(of))
+        return [(0, k) for k in range(1, len(names))], 0, target
 
     # -- predicting -----------------------------------------------------------------------------
     def predict(self, X, *, event=None, time=None):

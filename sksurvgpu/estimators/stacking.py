@@ -42,7 +42,7 @@ from .pipelines import join_steps, learn_steps, split_pipeline
 from .survival import CoxLassoCCD
 from .time_varying import Terms
 
-__all__ = ["Sharing", "fit_together", "stack_rows"]
+__all__ = ["Sharing", "fit_together", "stack_new", "stack_rows"]
 
 
 OF_COLUMNS = (Fused, GroupLasso, Hierarchical)
@@ -72,6 +72,21 @@ def read_hazards(hazards, n_rows, strata) -> list[Hazard]:
         own = y["stratum"] if "stratum" in y.dtype.names else strata
         found.append(Hazard(name, rows, y, own if own is None or own is not strata else own[rows]))
     return found
+
+
+class Layout(NamedTuple):
+    """What is remembered of a stack."""
+
+    coefs: list[np.ndarray]  # of each hazard, in the fit to all of them
+    labels: np.ndarray | None  # of strata within hazards
+
+    def strata(self, strata, n_rows):
+        """Strata of new rows, once for each hazard, as the fit to all of them has these."""
+        n_hazards = len(self.coefs)
+        if self.labels is None:
+            return np.repeat(np.arange(n_hazards), n_rows)
+        codes = np.searchsorted(self.labels, strata)
+        return np.add.outer(np.arange(n_hazards) * len(self.labels), codes).ravel()
 
 
 class Sharing(NamedTuple):
@@ -180,6 +195,11 @@ class Stack:
         stratum, _ = self._strata()
         return pack({**y, "stratum": stratum, "subject": y.get("subject", self.rows)})
 
+    @property
+    def labels(self) -> np.ndarray | None:
+        """Labels of strata within hazards."""
+        return self._strata()[1]
+
     def _strata(self):
         """Number of each stacked row's hazard and stratum, and labels of the latter, or None."""
         numbers = np.repeat(np.arange(len(self.hazards)), [len(h.rows) for h in self.hazards])
@@ -215,13 +235,15 @@ class Stack:
             time_varying={j: cuts[i] for j, i in enumerate(source.tolist()) if i in cuts} or None,
         )
 
+    def coefs(self, joint):
+        """Where in the fit to all hazards the coefficients of each are."""
+        stacked = fitted_of(joint).terms.source
+        return [np.concatenate([np.flatnonzero(stacked == j) for j in own]) for own in self.place]
+
     def part(self, joint, k, estimator) -> CoxLassoCCD:
         """The model of one hazard, of columns of X, as a fit to all hazards has found it."""
         fitted, (n_columns, names) = fitted_of(joint), self.header
-        names = Header(n_columns, names).labels()
-        terms = Terms.of(estimator.time_varying, n_columns, self.header.names)
-        stacked = fitted.terms.source
-        coefs = np.concatenate([np.flatnonzero(stacked == j) for j in self.place[k]])
+        terms, coefs = Terms.of(estimator.time_varying, n_columns, names), self.coefs(joint)[k]
         timeline, cells = self._part_of_times(fitted.baseline, k)
         setting = replace(fitted.setting, header=self.header, terms=terms, timeline=timeline)
         estimate = replace(
@@ -238,7 +260,7 @@ class Stack:
 
     def _part_of_times(self, baseline, k):
         """Times and hazards of a baseline that belong to one hazard."""
-        timeline, labels = baseline.timeline, self._strata()[1]
+        timeline, labels = baseline.timeline, self.labels
         n_each = 1 if labels is None else len(labels)
         own = np.flatnonzero(timeline.labels // n_each == k)
         groups = np.add.outer(
@@ -271,8 +293,19 @@ def stack_rows(hazards, X, sharing, given):
     return stack, stack.columns(design), stack.outcome(), of_rows
 
 
+def stack_new(names, X, sharing) -> Design:
+    """Columns of new rows, once for each hazard."""
+    design, header = read_columns(X)
+    every = np.arange(design.n_rows)
+    hazards = [Hazard(name, every, every, None) for name in names]
+    return Stack.of(hazards, header, sharing).columns(design)
+
+
 def fit_together(estimator, hazards, X, y, given, sharing):
-    """Fit hazards with coefficients in common: the fit of all rows, and an estimator for each."""
+    """Fit hazards with coefficients in common.
+
+    The fit to all rows, an estimator for each hazard, and the layout of the former.
+    """
     steps, model = split_pipeline(estimator)
     if steps is not None:
         steps, X = learn_steps(steps, X, y, given)
@@ -283,4 +316,4 @@ def fit_together(estimator, hazards, X, y, given, sharing):
     parts = [stack.part(joint, k, model) for k in range(len(hazards))]
     if steps is not None:
         parts = [join_steps(steps, part) for part in parts]
-    return joint, dict(zip(hazards, parts, strict=True))
+    return joint, dict(zip(hazards, parts, strict=True)), Layout(stack.coefs(joint), stack.labels)

@@ -29,6 +29,7 @@ __all__ = [
     "documented",
     "open_fit",
     "open_rows",
+    "read_rows",
     "require_absent",
     "require_selection",
     "require_unpenalized",
@@ -48,6 +49,16 @@ def open_fit(estimator, *tables, name="estimator") -> tuple:
 
 def open_rows(estimator, X, y, fit_params) -> FittedRows:
     """Read the data of a fit again, and check that they are."""
+    rows = read_rows(estimator, X, y, fit_params)
+    found = np.nan
+    if rows.n_coef == len(estimator.coef_):
+        found = rows.session.start(estimator.coef_)
+    check_same(estimator, found)
+    return rows
+
+
+def read_rows(estimator, X, y, fit_params) -> FittedRows:
+    """Rows for a fitted estimator, whose state is yet to be found."""
     known = [name for name in signature(estimator.fit).parameters if name not in ("X", "y")]
     for name in fit_params:
         if name not in known:
@@ -61,17 +72,9 @@ def open_rows(estimator, X, y, fit_params) -> FittedRows:
     assembled = assemble(estimator, design, y, weight, offset, given)
     problem, batch = assembled.problem, assembled.batch
     session = Session(problem, *batch.rows(0), Threads(1))
-    _check_same(estimator, problem, session)
     route = route_of(estimator, assembled.given)
     weight, _ = batch.rows(0)
     return FittedRows(estimator, assembled.outcome, problem, session, weight, batch, route)
-
-
-def _check_same(estimator, problem, session) -> None:
-    found = np.nan
-    if problem.n_columns == len(estimator.coef_):
-        found = session.start(estimator.coef_)
-    check_same(estimator, found)
 
 
 def check_same(estimator, found) -> None:

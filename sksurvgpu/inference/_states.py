@@ -27,11 +27,10 @@ import numpy as np
 
 from .._compile import device, kernel
 from ..information.inverse import invert
-from ..information.views import view_of
 from ..patterns.risk_sets.hazards import HazardSpread
 from ._curves import Lines
 
-__all__ = ["Transition", "Transitions"]
+__all__ = ["Transition", "Transitions", "follow"]
 
 FLAT = 1e-6  # hazard below which (e^-a - E) / a is its limit, to as many digits
 
@@ -44,10 +43,6 @@ class Transition(NamedTuple):
     view: Any
     lines: Lines
     place: np.ndarray  # int64 (n_coef,): of all coefficients
-
-    @classmethod
-    def of(cls, origin, destination, rows, lines, place):
-        return cls(origin, destination, view_of(rows), lines, place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +90,7 @@ class Transitions:
         at = [np.searchsorted(grid, step.time) for step in steps]
         for q, step in enumerate(steps):
             size[q, at[q]] = step.size[i]
-        path = np.zeros((len(grid) + 1, 1 + max(*origin, *destination, *states)))
-        path[0, states[0]] = 1.0
-        _go_forward(size, origin, destination, path)
+        path = follow(size, origin, destination, *states)
         weight, out = np.empty_like(size), np.empty((2, len(last)))
         for h, end in enumerate(last):
             weight[:, end:] = 0.0
@@ -158,6 +151,14 @@ def _leaving(size, origin, state, t):
         if origin[q] == state:
             total += size[q, t]
     return total, np.exp(-total), -np.expm1(-total) / total if total > 0.0 else 1.0
+
+
+def follow(size, origin, destination, state, target):
+    """Probabilities of states after any number of increments, from a state on."""
+    path = np.zeros((size.shape[1] + 1, 1 + max(*origin, *destination, state, target)))
+    path[0, state] = 1.0
+    _go_forward(size, origin, destination, path)
+    return path
 
 
 @kernel

@@ -269,6 +269,7 @@ CURVES = {
     "cumulative_incidence": incidence,
     "risk": incidence,
     "cumulative_hazard": cumulative_hazard,
+    "probability": incidence,
 }
 
 
@@ -282,7 +283,8 @@ class CurveIntervals(Result):
     Attributes
     ----------
     what : str
-        The curve: "survival", "cumulative_incidence", "risk" or "cumulative_hazard".
+        The curve: "survival", "cumulative_incidence", "risk" or "cumulative_hazard"; "probability"
+        of a state.
     times : ndarray of shape (n_times,)
         Times at which it is evaluated.
     estimate : ndarray of shape (n_rows, n_times)

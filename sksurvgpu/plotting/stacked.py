@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..estimators.causes import NO_EVENT
 from ..nonparametric import AalenJohansen
 from ..nonparametric.groups import ALL
 from ._at_risk import count_at_risk, write_at_risk
@@ -22,7 +23,6 @@ MOST_PANELS, MOST_EVENTS = 12, 6
 PANEL_SIZE = 2.4, 3.0  # inches: width at least, height about
 NAMES_SHARE = 0.36  # of the width of the figure
 FILL, REST = 0.85, 0.3  # opacity of an event, and of no event
-NO_EVENT = "no event"
 
 
 class StackedIncidenceDisplay(Display):
