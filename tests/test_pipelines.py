@@ -585,4 +585,5 @@ def test_the_table_has_all_that_takes_an_estimator():
         named |= {name for name, item in items.items() if takes_an_estimator(item)}
     # those of a pipeline that ends otherwise, or that fit what they take
     others = {"CauseSpecificCox", "EffectsDisplay", "ProductColumns", "StackedIncidenceDisplay"}
+    others |= {"probability_intervals"}
     assert named == {*TAKES, "bootstrap", "stability_selection", *others}

@@ -8,6 +8,7 @@ such models.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -22,10 +23,10 @@ from ._docs import documented
 from .fitted import fitted_of
 from .joint_baseline import JointBaseline
 from .pipelines import join_steps, learn_steps, open_pipeline, refuse_type, split_pipeline
-from .stacking import Sharing, fit_together, stack_rows
+from .stacking import Sharing, fit_together, stack_new, stack_rows
 from .survival import CoxLassoCCD
 
-__all__ = ["HazardModels", "choose", "fit_hazards"]
+__all__ = ["HazardModels", "OpenHazards", "choose", "fit_hazards", "open_hazards"]
 
 
 def choose(estimator, names, noun) -> dict:
@@ -100,7 +101,7 @@ class HazardModels(Versioned, BaseEstimator):
         estimators = choose(self.estimator, names, noun)
         given = {name: values for name, values in fit_params.items() if values is not None}
         sharing = self._sharing()
-        for name in ("joint_", "_layout"):  # of a fit before
+        for name in ("joint_", "_places"):  # of a fit before
             vars(self).pop(name, None)
         if not sharing:
             self.estimators_ = fit_hazards(hazards, estimators, X, given, noun)
@@ -112,7 +113,7 @@ class HazardModels(Versioned, BaseEstimator):
             )
         first = next(iter(estimators.values()))
         found = fit_together(first, hazards, X, y, given, sharing)
-        self.joint_, self.estimators_, self._layout = found
+        self.joint_, self.estimators_, self._places = found
 
     def _sharing(self):
         return Sharing(self.shared, self.between, self.fused)
@@ -200,3 +201,35 @@ class HazardModels(Versioned, BaseEstimator):
         predictors = [model._predictors(table) for model, table in opened]
         codes = baseline.strata_of(strata, len(predictors[0]))
         return baseline, np.hstack(predictors), codes, baseline.timeline.check_start(start, codes)
+
+
+class OpenHazards(NamedTuple):
+    """Fitted models of hazards, with the states that these go between."""
+
+    models: dict
+    outcomes: dict  # by name, (rows, outcome) of an outcome of the fit
+    ends: list[tuple[int, int]]  # numbers of the states that hazards go from and to
+    state: int  # in which rows are at the start
+    target: int  # that is asked for
+    joint: Any = None  # the fit to all of them, where coefficients are shared
+    places: Any = None
+    sharing: Any = None
+
+    def new_rows(self, X, strata) -> tuple:
+        """Columns and strata of new rows, once for each hazard, for the fit to all."""
+        first, table = open_pipeline(next(iter(self.models.values())), X)
+        new = stack_new(self.models, table, self.sharing)
+        codes = fitted_of(first).baseline.strata_of(
+            strata, new.n_rows // len(self.models), "strata_new"
+        )
+        return new, self.places.strata(strata, len(codes))
+
+
+def open_hazards(estimator, y, state, of) -> OpenHazards:
+    """Read fitted models of hazards for whoever asks for the probability of a state."""
+    if not isinstance(estimator, HazardModels):
+        refuse_type(estimator)
+    ends = estimator._ends(state, of)
+    own = (getattr(estimator, name, None) for name in ("joint_", "_places"))
+    models, outcomes = estimator.estimators_, estimator._hazards(y)
+    return OpenHazards(models, outcomes, *ends, *own, estimator._sharing())

@@ -49,7 +49,7 @@ OF_COLUMNS = (Fused, GroupLasso, Hierarchical)
 
 
 class Hazard(NamedTuple):
-    """What is known of one kind of event: the rows that are at risk of it, and their outcome."""
+    """One kind of event: its name, the rows that are at risk of it, and their outcome."""
 
     name: Any
     rows: np.ndarray  # of X
@@ -74,8 +74,8 @@ def read_hazards(hazards, n_rows, strata) -> list[Hazard]:
     return found
 
 
-class Layout(NamedTuple):
-    """What is remembered of a stack."""
+class Places(NamedTuple):
+    """Where in a fit to all hazards the coefficients and the strata of each are."""
 
     coefs: list[np.ndarray]  # of each hazard, in the fit to all of them
     labels: np.ndarray | None  # of strata within hazards
@@ -90,7 +90,7 @@ class Layout(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """What coefficients of several hazards have in common, as users say it."""
+    """Coefficients that several hazards have in common, as users name them."""
 
     columns: Any = None  # by name or position, or "all"
     between: float | None = None  # of `Hierarchical`
@@ -304,7 +304,7 @@ def stack_new(names, X, sharing) -> Design:
 def fit_together(estimator, hazards, X, y, given, sharing):
     """Fit hazards with coefficients in common.
 
-    The fit to all rows, an estimator for each hazard, and the layout of the former.
+    The fit to all rows, an estimator for each hazard, and their places in the former.
     """
     steps, model = split_pipeline(estimator)
     if steps is not None:
@@ -316,4 +316,4 @@ def fit_together(estimator, hazards, X, y, given, sharing):
     parts = [stack.part(joint, k, model) for k in range(len(hazards))]
     if steps is not None:
         parts = [join_steps(steps, part) for part in parts]
-    return joint, dict(zip(hazards, parts, strict=True)), Layout(stack.coefs(joint), stack.labels)
+    return joint, dict(zip(hazards, parts, strict=True)), Places(stack.coefs(joint), stack.labels)

@@ -73,7 +73,7 @@ class Transitions:
         for stratum in np.unique(lines.strata).tolist():
             parts = [q.lines.of_stratum(stratum) for q in self.each]
             steps = [
-                Steps.of(q, part, stratum, times[-1])
+                Increments.of(q, part, stratum, times[-1])
                 for q, part in zip(self.each, parts, strict=True)
             ]
             grid = np.unique(np.concatenate([step.time for step in steps]))
@@ -109,7 +109,7 @@ class Transitions:
 ENDS = ("origin", "destination")
 
 
-class Steps(NamedTuple):
+class Increments(NamedTuple):
     """Increments of one hazard at its event times, for new rows of one stratum."""
 
     time: np.ndarray  # (n_times,)
@@ -120,7 +120,7 @@ class Steps(NamedTuple):
     mean: np.ndarray  # (n_times, n_coef): of the rows at risk
 
     @classmethod
-    def of(cls, transition, lines, stratum, until) -> Steps:
+    def of(cls, transition, lines, stratum, until) -> Increments:
         """Read what a fit knows of the events of a stratum."""
         atoms = HazardSpread(transition.view, lines.start).atoms(stratum)
         is_before = atoms.time <= until

@@ -14,10 +14,8 @@ from sklearn.utils import _safe_indexing
 
 from ..data.checks import check_horizons, check_sample_weight
 from ..data.intervals import check_level
-from ..estimators._hazards import HazardModels
-from ..estimators.fitted import fitted_of
-from ..estimators.pipelines import open_pipeline, refuse_type
-from ..estimators.stacking import stack_new
+from ..estimators._hazards import OpenHazards, open_hazards
+from ..estimators.pipelines import open_pipeline
 from ..information.views import view_of
 from ._curves import Bounds, replicate
 from ._rows import check_same, documented, open_rows, read_rows, require_unpenalized
@@ -84,17 +82,23 @@ def probability_intervals(
     >>> data = simulate_fine_gray(1_000, 4, density=0.3, random_state=0)
     >>> model = CauseSpecificCox(CoxLassoCCD(alpha=0)).fit(data.X, data.y)
     >>> probability_intervals(model, data.X, data.y, data.X[:2], times=[0.2, 0.5])
+    <CurveIntervals of the cumulative incidence of 2 rows at 2 times, 95% log-log intervals>
+             cumulative_incidence standard_error    lower    upper
+    row time
+    0   0.2               0.06929        0.01213  0.04907  0.09742
+        0.5                0.1422         0.0208   0.1065   0.1887
+    ...
     """
-    if not isinstance(estimator, HazardModels):
-        refuse_type(estimator)
     horizons, level = check_horizons(times), check_level(level)
-    asked = Asked(X_new, horizons, strata_new, start, *estimator._ends(state, of))
+    hazards = open_hazards(estimator, y, state, of)
+    asked = Asked(hazards, X_new, horizons, strata_new, start)
     if bootstrap is None:
-        found = _by_information(estimator, X, y, asked, fit_params)
+        found = _by_information(asked, X, fit_params)
         estimate, error, bounds = *found, _log_log(*found, level)
         interval = "log-log"
     else:
-        estimate, draws = _by_replicates(estimator, X, y, asked, fit_params, bootstrap)
+        stacked = estimator.stack(X, y, **fit_params)
+        estimate, draws = _by_replicates(asked, *stacked, bootstrap)
         tail, interval = 0.5 * (1.0 - level), "percentile"
         error, bounds = draws.std(axis=0, ddof=1), np.quantile(draws, [tail, 1.0 - tail], axis=0)
     with np.errstate(divide="ignore"):
@@ -106,31 +110,30 @@ def probability_intervals(
 
 
 class Asked(NamedTuple):
-    """What probabilities are of."""
+    """New rows whose probabilities of a state are asked for."""
 
+    hazards: OpenHazards
     X_new: Any
     times: np.ndarray
     strata: Any
     start: float
-    ends: list[tuple[int, int]]  # states that hazards go from and to
-    state: int  # in which rows are at the start
-    target: int
 
     def after(self, sizes, last):
         """Probabilities after so many increments (n_hazards, n_rows, n_times), by row."""
-        origin, destination = np.array(self.ends).T
+        (origin, destination), target = np.array(self.hazards.ends).T, self.hazards.target
         found = []
         for own in np.swapaxes(sizes, 0, 1):
-            path = follow(np.ascontiguousarray(own), origin, destination, self.state, self.target)
-            found.append(path[last, self.target])
+            own = np.ascontiguousarray(own)
+            path = follow(own, origin, destination, self.hazards.state, target)
+            found.append(path[last, target])
         return np.array(found)
 
 
-def _by_information(estimator, X, y, asked, fit_params):
+def _by_information(asked, X, fit_params):
     """Probabilities of new rows, and their standard errors."""
-    each, total, joint = [], 0.0, getattr(estimator, "joint_", None)
-    for name, (chosen, own) in estimator._hazards(y).items():
-        model, table, new = open_pipeline(estimator.estimators_[name], X, asked.X_new)
+    hazards, each, total = asked.hazards, [], 0.0
+    for name, (chosen, own) in hazards.outcomes.items():
+        model, table, new = open_pipeline(hazards.models[name], X, asked.X_new)
         require_unpenalized(model, "an analytic interval of a probability", INSTEAD)
         given = fit_params
         if chosen is not None:
@@ -138,19 +141,18 @@ def _by_information(estimator, X, y, asked, fit_params):
             given = {key: _safe_indexing(values, chosen) for key, values in given.items()}
         rows = read_rows(model, table, own, given)
         found = rows.session.start(model.coef_)
-        if joint is None:
+        if hazards.joint is None:
             check_same(model, found)
         total += found
         lines = lines_of(rows, new, asked.strata, asked.start)
         n_before = sum(len(transition.place) for transition in each)
         place = n_before + np.arange(rows.n_coef)
-        if joint is not None:
-            place = estimator._layout.coefs[len(each)]
-        each.append(Transition(*asked.ends[len(each)], view_of(rows), lines, place))
-    if joint is not None:
-        check_same(joint, total)
-    lines = each[0].lines
-    found = Transitions.of(each).errors(asked.state, asked.times, asked.target)
+        if hazards.joint is not None:
+            place = hazards.places.coefs[len(each)]
+        each.append(Transition(*hazards.ends[len(each)], view_of(rows), lines, place))
+    if hazards.joint is not None:
+        check_same(hazards.joint, total)
+    found = Transitions.of(each).errors(hazards.state, asked.times, hazards.target)
     lines.timeline.warn_of_unknown(found[0], asked.times, lines.strata)
     return found
 
@@ -166,28 +168,24 @@ def _log_log(estimate, error, level):
         return [-np.expm1(-hazard * np.exp(sign * move)) for sign in (-1.0, 1.0)]
 
 
-def _by_replicates(estimator, X, y, asked, fit_params, bootstrap):
-    """Probabilities of new rows, and those of replicates."""
-    columns, outcome, given = estimator.stack(X, y, **fit_params)
-    joint, layout = estimator.joint_, estimator._layout
-    check_replicates(joint, bootstrap)
-    rows = open_rows(joint, columns, outcome, given)
-    first, table = open_pipeline(next(iter(estimator.estimators_.values())), asked.X_new)
-    new = stack_new(estimator.estimators_, table, estimator._sharing())
-    n_hazards = len(layout.coefs)
-    codes = fitted_of(first).baseline.strata_of(asked.strata, new.n_rows // n_hazards, "strata_new")
-    lines = lines_of(rows, new, layout.strata(asked.strata, len(codes)), asked.start)
-    grid = np.unique(np.concatenate([lines.event_times(s) for s in np.unique(lines.strata)]))
-    grid = grid[grid <= asked.times[-1]]
-    last = np.searchsorted(grid, asked.times, side="right")
-    ends = fitted_of(first).setting.timeline.last_times()[codes]
+def _by_replicates(asked, X, y, fit_params, bootstrap):
+    """Probabilities of new rows, and those of replicates of the fit to all hazards."""
+    hazards, times = asked.hazards, asked.times
+    check_replicates(hazards.joint, bootstrap)
+    rows, n_hazards = open_rows(hazards.joint, X, y, fit_params), len(hazards.models)
+    new, strata = hazards.new_rows(asked.X_new, asked.strata)
+    lines = lines_of(rows, new, strata, asked.start)
+    grid = np.unique(np.concatenate([lines.event_times(s) for s in np.unique(strata)]))
+    grid = grid[grid <= times[-1]]
+    last = np.searchsorted(grid, times, side="right")
+    ends = lines.timeline.last_times()[strata].reshape(n_hazards, -1).min(axis=0)
 
-    def probabilities(hazards, _=None):
-        sizes = np.diff(hazards.reshape(n_hazards, len(codes), -1), prepend=0.0)
+    def probabilities(of_hazards, _=None):
+        sizes = np.diff(of_hazards.reshape(n_hazards, len(ends), -1), prepend=0.0)
         found = asked.after(np.nan_to_num(sizes), last)  # NaN where follow-up has ended
-        return np.where(asked.times > ends[:, None], np.nan, found)
+        return np.where(times > ends[:, None], np.nan, found)
 
-    base = check_sample_weight(given.get("sample_weight"), len(outcome))
+    base = check_sample_weight(fit_params.get("sample_weight"), len(y))
     estimate = probabilities(lines.hazards(grid).sum(axis=0))
-    lines.timeline.warn_of_unknown(estimate, asked.times, lines.strata)
+    lines.timeline.warn_of_unknown(estimate, times, strata[: len(ends)])
     return estimate, replicate(lines, bootstrap, grid, base, probabilities)

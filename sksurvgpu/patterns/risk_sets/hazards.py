@@ -37,7 +37,7 @@ class Spread(NamedTuple):
 
 
 class AtomsOfStratum(NamedTuple):
-    """What hazards of a stratum consist of, in the order of pieces and times."""
+    """Atoms of a stratum, in the order of pieces and times."""
 
     time: np.ndarray
     piece: np.ndarray
