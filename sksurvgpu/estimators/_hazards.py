@@ -7,8 +7,6 @@ such models.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
@@ -60,31 +58,24 @@ def fit_hazards(hazards, estimators, X, fit_params, noun) -> dict:
         if rows is not None and rows is not last:  # transitions out of a state have the same
             table, last = _safe_indexing(X, rows), rows
             given = {key: _safe_indexing(values, rows) for key, values in fit_params.items()}
-        with _speaking_of(noun, name):
-            fitted[name] = _fit(estimators[name], table, outcome, given)
+        with keep_warnings() as kept:
+            fitted[name] = _fit(estimators[name], table, outcome, given, f"{noun} {name!r}")
+        for found in kept:
+            warn(f"{noun.capitalize()} {name!r}: {found}", type(found))
     return fitted
 
 
-def _fit(estimator, X, y, fit_params):
+def _fit(estimator, X, y, fit_params, of):
     """Fit a copy of an estimator, of which the last step of a pipeline gets all arguments."""
     steps, model = split_pipeline(estimator)
-    if steps is None:
-        return clone(model).fit(X, y, **fit_params)
-    steps, table = learn_steps(steps, X, y, fit_params)
-    return join_steps(steps, clone(model).fit(table, y, **fit_params))
-
-
-@contextmanager
-def _speaking_of(noun, name):
-    """Say in warnings and errors of a fit which hazard they are about."""
     try:
-        with keep_warnings() as kept:
-            yield
+        if steps is None:
+            return clone(model).fit(X, y, **fit_params)
+        steps, table = learn_steps(steps, X, y, fit_params)
+        return join_steps(steps, clone(model).fit(table, y, **fit_params))
     except Exception as error:
-        error.add_note(f"This is about the model of {noun} {name!r}.")
+        error.add_note(f"This is about the model of {of}.")
         raise
-    for found in kept:
-        warn(f"{noun.capitalize()} {name!r}: {found}", type(found))
 
 
 class HazardModels(Versioned, BaseEstimator):
