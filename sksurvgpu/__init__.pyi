@@ -18,6 +18,8 @@ from .data.design.narrow import keep_types as keep_types
 from .data.outcomes.competing import competing_risks as competing_risks
 from .data.outcomes.counts import case_series as case_series
 from .data.outcomes.counts import matched as matched
+from .data.outcomes.states import multi_state as multi_state
+from .data.outcomes.states import transition_table as transition_table
 from .data.outcomes.survival import as_sksurv as as_sksurv
 from .data.outcomes.survival import surv as surv
 from .data.prepare import PrepareColumns as PrepareColumns
@@ -36,6 +38,7 @@ from .estimators.conditional_logistic import ConditionalLogisticCCD as Condition
 from .estimators.export import to_json as to_json
 from .estimators.export import to_sklearn as to_sklearn
 from .estimators.logistic import LogisticCCD as LogisticCCD
+from .estimators.multi_state import MultiStateCox as MultiStateCox
 from .estimators.pipelines import Pipeline as Pipeline
 from .estimators.pipelines import make_pipeline as make_pipeline
 from .estimators.regression import LinearCCD as LinearCCD

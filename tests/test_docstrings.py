@@ -8,14 +8,19 @@ import pytest
 from faces import FACES, X
 
 import sksurvgpu
-from sksurvgpu import BayesianLasso, BayesianMultinomialLogistic, CauseSpecificCox
+from sksurvgpu import (
+    BayesianLasso,
+    BayesianMultinomialLogistic,
+    CauseSpecificCox,
+    MultiStateCox,
+)
 from sksurvgpu.estimators import _docs
 from sksurvgpu.plotting import _display
 from sksurvgpu.selection import models
 
 CLASSES = {face.cls.__name__: face.cls for face in FACES.values()}
 CLASSES |= {name: getattr(models, name) for name in models.__all__}
-OTHERS = BayesianLasso, BayesianMultinomialLogistic, CauseSpecificCox
+OTHERS = BayesianLasso, BayesianMultinomialLogistic, CauseSpecificCox, MultiStateCox
 EVERY = CLASSES | {cls.__name__: cls for cls in OTHERS}
 PUBLIC = {
     f"{name}.{attribute}": (cls, attribute)

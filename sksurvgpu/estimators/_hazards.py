@@ -7,7 +7,6 @@ such models.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,31 +61,24 @@ def fit_hazards(hazards, estimators, X, fit_params, noun) -> dict:
         if rows is not None and rows is not last:  # transitions out of a state have the same
             table, last = _safe_indexing(X, rows), rows
             given = {key: _safe_indexing(values, rows) for key, values in fit_params.items()}
-        with _speaking_of(noun, name):
-            fitted[name] = _fit(estimators[name], table, outcome, given)
+        with keep_warnings() as kept:
+            fitted[name] = _fit(estimators[name], table, outcome, given, f"{noun} {name!r}")
+        for found in kept:
+            warn(f"{noun.capitalize()} {name!r}: {found}", type(found))
     return fitted
 
 
-def _fit(estimator, X, y, fit_params):
+def _fit(estimator, X, y, fit_params, of):
     """Fit a copy of an estimator, of which the last step of a pipeline gets all arguments."""
     steps, model = split_pipeline(estimator)
-    if steps is None:
-        return clone(model).fit(X, y, **fit_params)
-    steps, table = learn_steps(steps, X, y, fit_params)
-    return join_steps(steps, clone(model).fit(table, y, **fit_params))
-
-
-@contextmanager
-def _speaking_of(noun, name):
-    """Say in warnings and errors of a fit which hazard they are about."""
     try:
-        with keep_warnings() as kept:
-            yield
+        if steps is None:
+            return clone(model).fit(X, y, **fit_params)
+        steps, table = learn_steps(steps, X, y, fit_params)
+        return join_steps(steps, clone(model).fit(table, y, **fit_params))
     except Exception as error:
-        error.add_note(f"This is about the model of {noun} {name!r}.")
+        error.add_note(f"This is about the model of {of}.")
         raise
-    for found in kept:
-        warn(f"{noun.capitalize()} {name!r}: {found}", type(found))
 
 
 @documented
@@ -95,13 +87,12 @@ class HazardModels(Versioned, BaseEstimator):
 
     _levels = ("event",)  # of names, in tables
 
-    def _learn(self, hazards, names, X, y, fit_params):
+    def _learn(self, hazards, names, X, y, fit_params, noun):
         """Fit models to hazards, one by one or, where they share something, together."""
-        noun = " ".join(self._levels)
         estimators = choose(self.estimator, names, noun)
         given = {name: values for name, values in fit_params.items() if values is not None}
         sharing = self._sharing()
-        for name in ("joint_", "_places"):  # of a fit before
+        for name in ("joint_", "_joined"):  # of a fit before
             vars(self).pop(name, None)
         if not sharing:
             self.estimators_ = fit_hazards(hazards, estimators, X, given, noun)
@@ -113,7 +104,7 @@ class HazardModels(Versioned, BaseEstimator):
             )
         first = next(iter(estimators.values()))
         found = fit_together(first, hazards, X, y, given, sharing)
-        self.joint_, self.estimators_, self._places = found
+        self.joint_, self.estimators_, self._joined = found
 
     def _sharing(self):
         return Sharing(self.shared, self.between, self.fused)
@@ -144,7 +135,7 @@ class HazardModels(Versioned, BaseEstimator):
         given = {"sample_weight": sample_weight, "strata": strata, "offset": offset}
         given = {name: values for name, values in given.items() if values is not None}
         _, table = open_pipeline(self._first(), X)
-        return stack_rows(self._hazards(y), table, self._sharing(), given)[1:]
+        return stack_rows(self._hazards(y, strata), table, self._sharing(), given)[1:]
 
     def summary(self):
         """Coefficients of all models.
@@ -206,30 +197,34 @@ class HazardModels(Versioned, BaseEstimator):
 class OpenHazards(NamedTuple):
     """Fitted models of hazards, with the states that these go between."""
 
-    models: dict
+    estimator: Any
     outcomes: dict  # by name, (rows, outcome) of an outcome of the fit
     ends: list[tuple[int, int]]  # numbers of the states that hazards go from and to
     state: int  # in which rows are at the start
     target: int  # that is asked for
-    joint: Any = None  # the fit to all of them, where coefficients are shared
-    places: Any = None
-    sharing: Any = None
+    places: Any  # in the fit to all hazards, where coefficients are shared
+
+    @property
+    def models(self) -> dict:
+        return self.estimator.estimators_
 
     def new_rows(self, X, strata) -> tuple:
         """Columns and strata of new rows, once for each hazard, for the fit to all."""
         first, table = open_pipeline(next(iter(self.models.values())), X)
-        new = stack_new(self.models, table, self.sharing)
+        new = stack_new(self.models, table, self.estimator._sharing())
         codes = fitted_of(first).baseline.strata_of(
             strata, new.n_rows // len(self.models), "strata_new"
         )
         return new, self.places.strata(strata, len(codes))
 
+    def probability(self, X, times, of, **given):
+        """Predicted probability of a state, (n_rows, n_times)."""
+        return self.estimator._probability(X, times, of, **given)
 
-def open_hazards(estimator, y, state, of) -> OpenHazards:
+
+def open_hazards(estimator, y, strata, state, of) -> OpenHazards:
     """Read fitted models of hazards for whoever asks for the probability of a state."""
     if not isinstance(estimator, HazardModels):
         refuse_type(estimator)
-    ends = estimator._ends(state, of)
-    own = (getattr(estimator, name, None) for name in ("joint_", "_places"))
-    models, outcomes = estimator.estimators_, estimator._hazards(y)
-    return OpenHazards(models, outcomes, *ends, *own, estimator._sharing())
+    ends, outcomes = estimator._ends(state, of), estimator._hazards(y, strata)
+    return OpenHazards(estimator, outcomes, *ends, getattr(estimator, "_joined", None))

@@ -116,17 +116,19 @@ class CauseSpecificCox(HazardModels):
         <<self>>
         """
         require_in_memory(X)
-        items = read_survival(y, "iu", "fit CoxLassoCCD for a single kind", model="Cox")
+        items = read_survival(
+            y, "iu", "fit CoxLassoCCD for a single kind", model="Cox", strata=strata
+        )
         event, labels = items["event"], labels_of(y[y.dtype.names[0]])
         codes = np.unique(event[event > 0]).tolist()
         check_event_of_interest(self.event_of_interest, event)
         self._codes = {code: labels.get(code, code) for code in codes}
         given = {"sample_weight": sample_weight, "strata": strata, "offset": offset}
-        self._learn(self._hazards(y), self._codes, X, y, given)
+        self._learn(self._hazards(y), self._codes, X, y, given, "event")
         return self
 
-    def _hazards(self, y):
-        """Outcomes of all kinds of event, each of all rows."""
+    def _hazards(self, y, strata=None):
+        """Outcomes of all kinds of event, each of all rows, whose strata are given beside them."""
         name, *others = y.dtype.names
         beside = {field: y[field] for field in others}
         return {
@@ -141,6 +143,16 @@ class CauseSpecificCox(HazardModels):
         names = [NO_EVENT, *self.events_]
         target = 0 if of == NO_EVENT else names.index(self._event(of))
         return [(0, k) for k in range(1, len(names))], 0, target
+
+    def _probability(self, X, times, of, *, state, start, strata):
+        """Incidence of one event, or probability of none, (n_samples, n_times)."""
+        if of != NO_EVENT:
+            risk = self.predict_risk(X, times, event=of, start=start, strata=strata)
+            return risk.to_numpy()
+        risks = [
+            self.predict_risk(X, times, event=k, start=start, strata=strata) for k in self.events_
+        ]
+        return 1.0 - sum(risks).to_numpy()
 
     # -- predicting -----------------------------------------------------------------------------
     def predict(self, X, *, event=None, time=None):

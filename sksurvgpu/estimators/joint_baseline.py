@@ -1,13 +1,13 @@
-"""Baseline hazards of several kinds of event, and the incidences that follow from them."""
+"""Baseline hazards of several kinds of event or transitions, and what follows from all of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from .baseline import BLOCK_NUMBERS, Baseline, by_stratum, total_hazard
+from ..patterns.risk_sets.plan import distinct_pairs
+from .baseline import BLOCK_NUMBERS, Baseline, Timeline, by_stratum, total_hazard
 
 __all__ = ["JointBaseline", "add_up"]
 
@@ -21,30 +21,52 @@ class JointBaseline(Baseline):
     Curves are made of hazards by kind, the first axis.
     """
 
-    parts: tuple = ()  # a Baseline for each kind, with the same times
+    parts: tuple = ()  # a Baseline for each kind
 
     @classmethod
     def of(cls, parts):
-        """Join baselines."""
-        return cls(parts[0].timeline, np.empty(0), tuple(parts))
+        """Join baselines, of the same rows or of others."""
+        return cls(_join([part.timeline for part in parts]), np.empty(0), tuple(parts))
 
     def __reduce__(self):
         return JointBaseline.of, (self.parts,)
 
-    @cached_property
-    def log_hazards(self):
-        return np.vstack([part.log_hazards for part in self.parts])
-
     def log_hazards_at(self, times, strata):
-        return np.vstack([part.log_hazards_at(times, strata) for part in self.parts])
+        return np.vstack([self._of_part(part, times, strata) for part in self.parts])
+
+    def last_times(self):
+        """End of follow-up of each kind and stratum, (n_kinds, n_strata); NaN without rows."""
+        strata = np.arange(self.timeline.n_strata)
+        found = np.full((len(self.parts), len(strata)), np.nan)
+        for last, part in zip(found, self.parts, strict=True):
+            own = _numbers(part.timeline.labels, self.timeline.labels, strata)
+            last[own >= 0] = part.timeline.last_times()[own[own >= 0]]
+        return found
+
+    def _of_part(self, part, times, strata):
+        """Logarithms of a kind's hazards: of none in strata where nobody was at risk of it."""
+        own = _numbers(part.timeline.labels, self.timeline.labels, strata)
+        logs = part.log_hazards_at(times, np.maximum(own, 0))
+        logs[:, own < 0] = -np.inf
+        return logs
+
+    def blocks(self, predictors, strata, start):
+        """Blocks of rows: places of the times of their stratum, the rows, and hazards there."""
+        since = self._since(strata, start)
+        for s, rows in by_stratum(strata):
+            own = self.timeline.of_stratum(s)
+            logs, size = self.log_hazards[:, own], max(1, BLOCK_NUMBERS // (own.stop - own.start))
+            for block in np.split(rows, range(size, len(rows), size)):
+                gone = None if since is None else since[:, block]
+                yield own, block, self._total(logs, predictors[block].T[..., None], gone)
 
     def risks_of(self, kind, horizons, predictors, strata, start):
         """Incidence of a kind by each horizon, for every row; NaN beyond its follow-up."""
-        timeline, since = self.timeline, self._since(strata, start)
+        timeline = self.timeline
         out = np.full((len(predictors), len(horizons)), np.nan)
-        for own, rows, found in self._incidences(kind, predictors, strata, since):
+        for own, rows, hazards in self.blocks(predictors, strata, start):
             before = np.searchsorted(timeline.times[own], horizons, side="right")
-            out[rows] = np.pad(found, ((0, 0), (1, 0)))[:, before]
+            out[rows] = np.pad(add_up(hazards)[kind], ((0, 0), (1, 0)))[:, before]
         out[horizons > timeline.last_times()[strata][:, None]] = np.nan
         timeline.warn_of_unknown(out, horizons, strata)
         return out
@@ -52,19 +74,9 @@ class JointBaseline(Baseline):
     def last_risks_of(self, kind, predictors, strata):
         """Incidence of a kind by the end of each row's stratum."""
         out = np.empty(len(predictors))
-        for _, rows, found in self._incidences(kind, predictors, strata, None):
-            out[rows] = found[:, -1]
+        for _, rows, hazards in self.blocks(predictors, strata, None):
+            out[rows] = add_up(hazards)[kind][:, -1]
         return out
-
-    def _incidences(self, kind, predictors, strata, since):
-        """Incidences of blocks of rows at the times of their stratum, with where both are."""
-        for s, rows in by_stratum(strata):
-            own = self.timeline.of_stratum(s)
-            logs, size = self.log_hazards[:, own], max(1, BLOCK_NUMBERS // (own.stop - own.start))
-            for block in np.split(rows, range(size, len(rows), size)):
-                gone = None if since is None else since[:, block]
-                hazards = self._total(logs, predictors[block].T[..., None], gone)
-                yield own, block, add_up(hazards)[kind]
 
     def _total(self, logs, predictors, since=None):
         ends = np.cumsum([len(part.log_hazards) for part in self.parts])[:-1]
@@ -85,3 +97,27 @@ def add_up(hazards):
     ends = np.exp(-before) * -np.expm1(-step)  # the probability that one happens then
     share = np.divide(steps, step, out=np.zeros_like(steps), where=step > 0.0)
     return np.cumsum(share * ends, axis=-1)
+
+
+def _join(timelines):
+    """Timeline with the strata and times of all; without cells, which each has for itself."""
+    labels, n_strata = timelines[0].labels, 1
+    if labels is not None:
+        labels = np.unique(np.concatenate([one.labels for one in timelines]))
+        n_strata = len(labels)
+    numbers = (
+        _numbers(labels, one.labels, np.repeat(np.arange(one.n_strata), np.diff(one.time_ptr)))
+        for one in timelines
+    )
+    stratum = np.concatenate(list(numbers))
+    stratum, times = distinct_pairs(stratum, np.concatenate([t.times for t in timelines]), False)
+    ptr = np.searchsorted(stratum, np.arange(n_strata + 1))
+    return Timeline(np.zeros(1, np.int64), np.empty(0), labels, times, ptr)
+
+
+def _numbers(labels, others, strata):
+    """Numbers that strata of `others` have among `labels`, -1 where they have none."""
+    if labels is None:
+        return strata
+    found = np.minimum(np.searchsorted(labels, others), len(labels) - 1)
+    return np.where(labels[found] == others, found, -1)[strata]

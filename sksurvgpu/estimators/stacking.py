@@ -67,8 +67,6 @@ def read_hazards(hazards, n_rows, strata) -> list[Hazard]:
     found = []
     for name, (rows, y) in hazards.items():
         rows = np.arange(n_rows) if rows is None else np.arange(n_rows)[rows]
-        if "stratum" in y.dtype.names and strata is not None:
-            raise ValueError("`strata` and the field 'stratum' of `y` are both given; choose one.")
         own = y["stratum"] if "stratum" in y.dtype.names else strata
         found.append(Hazard(name, rows, y, own if own is None or own is not strata else own[rows]))
     return found
@@ -190,10 +188,14 @@ class Stack:
 
     def outcome(self) -> np.ndarray:
         """The outcome of all hazards' rows, whose strata are the hazards, or those of each."""
-        fields = [name for name in self.hazards[0].y.dtype.names if name != "stratum"]
-        y = {name: np.concatenate([h.y[name] for h in self.hazards]) for name in fields}
+        event, *others = self.hazards[0].y.dtype.names
+        fields = [event, others[0], *(f for f in ("start", "subject") if self._has(f))]
+        y = {name: np.concatenate([_field(h, name) for h in self.hazards]) for name in fields}
         stratum, _ = self._strata()
         return pack({**y, "stratum": stratum, "subject": y.get("subject", self.rows)})
+
+    def _has(self, field):
+        return any(field in hazard.y.dtype.names for hazard in self.hazards)
 
     @property
     def labels(self) -> np.ndarray | None:
@@ -276,6 +278,11 @@ class Stack:
             time_ptr,
         )
         return part, baseline.cells[cells]
+
+
+def _field(hazard, name):
+    """Field of an outcome; rows whose start is not told are at risk from the beginning."""
+    return hazard.y[name] if name in hazard.y.dtype.names else np.zeros(len(hazard.rows))
 
 
 def _ranges(ptr, chosen):

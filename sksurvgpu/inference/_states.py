@@ -30,7 +30,7 @@ from ..information.inverse import invert
 from ..patterns.risk_sets.hazards import HazardSpread
 from ._curves import Lines
 
-__all__ = ["Transition", "Transitions", "follow"]
+__all__ = ["Transition", "Transitions"]
 
 FLAT = 1e-6  # hazard below which (e^-a - E) / a is its limit, to as many digits
 
@@ -43,6 +43,7 @@ class Transition(NamedTuple):
     view: Any
     lines: Lines
     place: np.ndarray  # int64 (n_coef,): of all coefficients
+    spread: HazardSpread
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,34 +65,29 @@ class Transitions:
         return cls(each, invert(total, size).covariance)
 
     def errors(self, state, times, target):
-        """Probabilities of a state by some times, from another one on, and their standard errors.
-
-        Both are (n_rows, n_times).
-        """
-        lines = self.each[0].lines
-        found = np.full((2, lines.design.n_rows, len(times)), np.nan)
-        for stratum in np.unique(lines.strata).tolist():
-            parts = [q.lines.of_stratum(stratum) for q in self.each]
-            steps = [
-                Increments.of(q, part, stratum, times[-1])
-                for q, part in zip(self.each, parts, strict=True)
-            ]
+        """Standard errors of probabilities of a state, from another one on, (n_rows, n_times)."""
+        strata = np.stack([q.lines.strata for q in self.each])  # as each numbers its own
+        found = np.empty((strata.shape[1], len(times)))
+        kinds, of_row = np.unique(strata, axis=1, return_inverse=True)
+        for k, own in enumerate(kinds.T):
+            steps = [Increments.of(q, s, times[-1]) for q, s in zip(self.each, own, strict=True)]
             grid = np.unique(np.concatenate([step.time for step in steps]))
             last = np.searchsorted(grid, times, side="right")
-            for number, i in enumerate(np.flatnonzero(lines.strata == stratum)):
-                found[:, i] = self._row(steps, number, grid, last, (state, target))
-        found[:, times > lines.timeline.last_times()[lines.strata][:, None]] = np.nan
+            for number, i in enumerate(np.flatnonzero(of_row.ravel() == k)):
+                found[i] = self._row(steps, number, grid, last, (state, target))
         return found
 
     def _row(self, steps, i, grid, last, states):
-        """Probabilities of one row and their standard errors, (2, n_times)."""
+        """Standard errors of one row, (n_times,)."""
         origin, destination = (np.array([getattr(q, end) for q in self.each]) for end in ENDS)
         size = np.zeros((len(steps), len(grid)))
         at = [np.searchsorted(grid, step.time) for step in steps]
         for q, step in enumerate(steps):
             size[q, at[q]] = step.size[i]
-        path = follow(size, origin, destination, *states)
-        weight, out = np.empty_like(size), np.empty((2, len(last)))
+        path = np.zeros((len(grid) + 1, 1 + max(*origin, *destination, *states)))
+        path[0, states[0]] = 1.0
+        _go_forward(size, origin, destination, path)
+        weight, out = np.empty_like(size), np.empty(len(last))
         for h, end in enumerate(last):
             weight[:, end:] = 0.0
             _go_back(size[:, :end], origin, destination, path, states[1], weight)
@@ -102,7 +98,7 @@ class Transitions:
                 slope[self.each[q].place] += own @ step.slope(i)
             used = slope != 0.0
             variance += slope[used] @ self.covariance[np.ix_(used, used)] @ slope[used]
-            out[:, h] = path[end, states[1]], np.sqrt(max(variance, 0.0))
+            out[h] = np.sqrt(max(variance, 0.0))
         return out
 
 
@@ -120,12 +116,13 @@ class Increments(NamedTuple):
     mean: np.ndarray  # (n_times, n_coef): of the rows at risk
 
     @classmethod
-    def of(cls, transition, lines, stratum, until) -> Increments:
+    def of(cls, transition, stratum, until) -> Increments:
         """Read what a fit knows of the events of a stratum."""
-        atoms = HazardSpread(transition.view, lines.start).atoms(stratum)
+        lines = transition.lines.of_stratum(stratum)
+        atoms = transition.spread.atoms(stratum)
         is_before = atoms.time <= until
         time, at = np.unique(atoms.time[is_before], return_inverse=True)
-        ends = lines.hazards(np.append(time, until)[-1:])[:, :, 0]  # (n_pieces, n_rows)
+        ends = lines.hazards(np.append(-1.0, time)[-1:])[:, :, 0]  # (n_pieces, n_rows)
         total = np.bincount(atoms.piece[is_before], atoms.step[is_before], len(ends))
         scale = np.divide(ends.T, total, out=np.zeros_like(ends.T), where=total > 0)
         piece = np.zeros(len(time), np.int64)
@@ -151,14 +148,6 @@ def _leaving(size, origin, state, t):
         if origin[q] == state:
             total += size[q, t]
     return total, np.exp(-total), -np.expm1(-total) / total if total > 0.0 else 1.0
-
-
-def follow(size, origin, destination, state, target):
-    """Probabilities of states after any number of increments, from a state on."""
-    path = np.zeros((size.shape[1] + 1, 1 + max(*origin, *destination, state, target)))
-    path[0, state] = 1.0
-    _go_forward(size, origin, destination, path)
-    return path
 
 
 @kernel

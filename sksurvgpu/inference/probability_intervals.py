@@ -7,19 +7,19 @@ hazards.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from sklearn.utils import _safe_indexing
 
 from ..data.checks import check_horizons, check_sample_weight
 from ..data.intervals import check_level
-from ..estimators._hazards import OpenHazards, open_hazards
+from ..estimators._hazards import open_hazards
+from ..estimators._occupation import Course, follow
 from ..estimators.pipelines import open_pipeline
 from ..information.views import view_of
+from ..patterns.risk_sets.hazards import HazardSpread
 from ._curves import Bounds, replicate
 from ._rows import check_same, documented, open_rows, read_rows, require_unpenalized
-from ._states import Transition, Transitions, follow
+from ._states import Transition, Transitions
 from .curve_intervals import CurveIntervals, check_replicates, lines_of
 
 __all__ = ["probability_intervals"]
@@ -47,7 +47,7 @@ def probability_intervals(
 
     Parameters
     ----------
-    estimator : CauseSpecificCox
+    estimator : CauseSpecificCox or MultiStateCox
         Fitted estimator; without a penalty, unless there is a `bootstrap`. What transformers of
         pipelines have learned is taken as known.
     <<rows_of_fit>>
@@ -56,13 +56,13 @@ def probability_intervals(
     times : float or array-like of shape (n_times,)
         Horizons, increasing.
     of : int or str, optional
-        Event by its code or label, or "no event"; the event of interest by default.
+        Event by its code or label, or "no event"; the event of interest by default. Or a state.
     state : int or str, optional
-        State that rows are in at the start, of models that have several.
+        State that rows are in at the start; the first one by default.
     strata_new : array-like of shape (n_rows,), optional
         Stratum of each new row; required if and only if the model was fitted with strata.
     start : float, default=0.0
-        Time until which nothing has happened.
+        Time until which nothing has happened, or at which rows are in `state`.
     level : float, default=0.95
         Confidence level.
     bootstrap : BootstrapResult, optional
@@ -90,15 +90,17 @@ def probability_intervals(
     ...
     """
     horizons, level = check_horizons(times), check_level(level)
-    hazards = open_hazards(estimator, y, state, of)
-    asked = Asked(hazards, X_new, horizons, strata_new, start)
+    hazards = open_hazards(estimator, y, fit_params.get("strata"), state, of)
+    new = {"start": start or None, "strata": strata_new}
+    estimate = hazards.probability(X_new, horizons, of, state=state, **new)
     if bootstrap is None:
-        found = _by_information(asked, X, fit_params)
-        estimate, error, bounds = *found, _log_log(*found, level)
-        interval = "log-log"
+        error = _errors(hazards, X, X_new, horizons, fit_params, **new)
+        error[np.isnan(estimate)] = np.nan
+        bounds, interval = _log_log(estimate, error, level), "log-log"
     else:
         stacked = estimator.stack(X, y, **fit_params)
-        estimate, draws = _by_replicates(asked, *stacked, bootstrap)
+        draws = _replicate(hazards, *stacked, bootstrap, X_new, horizons, **new)
+        draws[:, np.isnan(estimate)] = np.nan
         tail, interval = 0.5 * (1.0 - level), "percentile"
         error, bounds = draws.std(axis=0, ddof=1), np.quantile(draws, [tail, 1.0 - tail], axis=0)
     with np.errstate(divide="ignore"):
@@ -109,52 +111,34 @@ def probability_intervals(
     return CurveIntervals.of(bounds, what, horizons, index, level, interval)
 
 
-class Asked(NamedTuple):
-    """New rows whose probabilities of a state are asked for."""
-
-    hazards: OpenHazards
-    X_new: Any
-    times: np.ndarray
-    strata: Any
-    start: float
-
-    def after(self, sizes, last):
-        """Probabilities after so many increments (n_hazards, n_rows, n_times), by row."""
-        (origin, destination), target = np.array(self.hazards.ends).T, self.hazards.target
-        found = []
-        for own in np.swapaxes(sizes, 0, 1):
-            own = np.ascontiguousarray(own)
-            path = follow(own, origin, destination, self.hazards.state, target)
-            found.append(path[last, target])
-        return np.array(found)
-
-
-def _by_information(asked, X, fit_params):
-    """Probabilities of new rows, and their standard errors."""
-    hazards, each, total = asked.hazards, [], 0.0
+def _errors(hazards, X, X_new, times, fit_params, start, strata):
+    """Standard errors of probabilities of new rows, by the information of the fit."""
+    each, total, joint = [], 0.0, getattr(hazards.estimator, "joint_", None)
     for name, (chosen, own) in hazards.outcomes.items():
-        model, table, new = open_pipeline(hazards.models[name], X, asked.X_new)
+        model, table, new = open_pipeline(hazards.models[name], X, X_new)
         require_unpenalized(model, "an analytic interval of a probability", INSTEAD)
-        given = fit_params
+        given = {
+            k: v for k, v in fit_params.items() if k != "strata" or "stratum" not in own.dtype.names
+        }
         if chosen is not None:
             table = _safe_indexing(table, chosen)
             given = {key: _safe_indexing(values, chosen) for key, values in given.items()}
         rows = read_rows(model, table, own, given)
         found = rows.session.start(model.coef_)
-        if hazards.joint is None:
+        if joint is None:
             check_same(model, found)
         total += found
-        lines = lines_of(rows, new, asked.strata, asked.start)
         n_before = sum(len(transition.place) for transition in each)
         place = n_before + np.arange(rows.n_coef)
-        if hazards.joint is not None:
+        if joint is not None:
             place = hazards.places.coefs[len(each)]
-        each.append(Transition(*hazards.ends[len(each)], view_of(rows), lines, place))
-    if hazards.joint is not None:
-        check_same(hazards.joint, total)
-    found = Transitions.of(each).errors(hazards.state, asked.times, hazards.target)
-    lines.timeline.warn_of_unknown(found[0], asked.times, lines.strata)
-    return found
+        lines = lines_of(rows, new, strata, start or 0.0)
+        view = view_of(rows)
+        spread = HazardSpread(view, lines.start)
+        each.append(Transition(*hazards.ends[len(each)], view, lines, place, spread))
+    if joint is not None:
+        check_same(joint, total)
+    return Transitions.of(each).errors(hazards.state, times, hazards.target)
 
 
 def _log_log(estimate, error, level):
@@ -168,24 +152,24 @@ def _log_log(estimate, error, level):
         return [-np.expm1(-hazard * np.exp(sign * move)) for sign in (-1.0, 1.0)]
 
 
-def _by_replicates(asked, X, y, fit_params, bootstrap):
-    """Probabilities of new rows, and those of replicates of the fit to all hazards."""
-    hazards, times = asked.hazards, asked.times
-    check_replicates(hazards.joint, bootstrap)
-    rows, n_hazards = open_rows(hazards.joint, X, y, fit_params), len(hazards.models)
-    new, strata = hazards.new_rows(asked.X_new, asked.strata)
-    lines = lines_of(rows, new, strata, asked.start)
+def _replicate(hazards, X, y, fit_params, bootstrap, X_new, times, start, strata):
+    """Probabilities of new rows of replicates, (n_replicates, n_rows, n_times)."""
+    joint, n_hazards = hazards.estimator.joint_, len(hazards.models)
+    check_replicates(joint, bootstrap)
+    new, strata = hazards.new_rows(X_new, strata)
+    lines = lines_of(open_rows(joint, X, y, fit_params), new, strata, start or 0.0)
     grid = np.unique(np.concatenate([lines.event_times(s) for s in np.unique(strata)]))
-    grid = grid[grid <= times[-1]]
-    last = np.searchsorted(grid, times, side="right")
-    ends = lines.timeline.last_times()[strata].reshape(n_hazards, -1).min(axis=0)
+    grid, n_rows = grid[grid <= times[-1]], len(strata) // n_hazards
+    state, since = np.full(n_rows, hazards.state), np.zeros(n_rows)
+    never = np.full((n_rows, 1 + np.max(hazards.ends)), np.inf)
 
-    def probabilities(of_hazards, _=None):
-        sizes = np.diff(of_hazards.reshape(n_hazards, len(ends), -1), prepend=0.0)
-        found = asked.after(np.nan_to_num(sizes), last)  # NaN where follow-up has ended
-        return np.where(times > ends[:, None], np.nan, found)
+    def probabilities(of_all, _):
+        of_all = np.maximum.accumulate(np.nan_to_num(of_all), axis=1)  # NaN after the follow-up
+        of_all = np.ascontiguousarray(of_all.reshape(n_hazards, n_rows, -1))
+        course = Course(of_all, grid, *np.array(hazards.ends).T)
+        found = np.empty((3, n_rows, len(times), never.shape[1]))
+        follow(course, state, since, times, never, found)
+        return found[0, :, :, hazards.target]
 
     base = check_sample_weight(fit_params.get("sample_weight"), len(y))
-    estimate = probabilities(lines.hazards(grid).sum(axis=0))
-    lines.timeline.warn_of_unknown(estimate, times, strata[: len(ends)])
-    return estimate, replicate(lines, bootstrap, grid, base, probabilities)
+    return replicate(lines, bootstrap, grid, base, probabilities)

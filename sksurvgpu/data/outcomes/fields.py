@@ -277,9 +277,9 @@ def status_of(event, event_of_interest) -> np.ndarray:
     return status.astype(np.uint8)
 
 
-def checked_items(event, time, start=None, stratum=None, subject=None):
-    """Check all items of a survival outcome but `event`; return contiguous arrays, by name."""
-    beside = {"n_rows": event.size, "other": "event"}
+def checked_items(event, time, start=None, stratum=None, subject=None, other="event"):
+    """Check all items of an outcome but `event`; return contiguous arrays, by name."""
+    beside = {"n_rows": event.size, "other": other}
     time = check_row_values(time, "time", minimum=0, **beside)
     if start is not None:
         start = check_row_values(start, "start", minimum=0, **beside)
