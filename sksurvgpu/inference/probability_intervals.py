@@ -111,7 +111,7 @@ def probability_intervals(
     return CurveIntervals.of(bounds, what, horizons, index, level, interval)
 
 
-def _errors(hazards, X, X_new, times, fit_params, start, strata):
+def _errors(hazards, X, X_new, times, fit_params, *, start, strata):
     """Standard errors of probabilities of new rows, by the information of the fit."""
     each, total, joint = [], 0.0, getattr(hazards.estimator, "joint_", None)
     for name, (chosen, own) in hazards.outcomes.items():
@@ -152,7 +152,7 @@ def _log_log(estimate, error, level):
         return [-np.expm1(-hazard * np.exp(sign * move)) for sign in (-1.0, 1.0)]
 
 
-def _replicate(hazards, X, y, fit_params, bootstrap, X_new, times, start, strata):
+def _replicate(hazards, X, y, fit_params, bootstrap, X_new, times, *, start, strata):
     """Probabilities of new rows of replicates, (n_replicates, n_rows, n_times)."""
     joint, n_hazards = hazards.estimator.joint_, len(hazards.models)
     check_replicates(joint, bootstrap)
