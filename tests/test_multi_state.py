@@ -15,6 +15,7 @@ from sksurvgpu import (
     CoxLassoCCD,
     CoxLassoCV,
     MultiStateCox,
+    StackedIncidenceDisplay,
     StepColumns,
     competing_risks,
     make_pipeline,
@@ -350,3 +351,23 @@ def test_models_have_names_summaries_and_pickles():
     y = surv(ill["event"] == "dead", ill["time"], start=ill["start"])
     alone = chosen["ill", "dead"].fit(ill[["drug"]], y, 1.0 + ill["id"] % 2)
     np.testing.assert_array_equal(model.estimators_["ill", "dead"].coef_, alone.coef_)
+
+
+def test_probabilities_of_states_are_stacked():
+    pytest.importorskip("matplotlib").use("Agg")
+    model, new = fitted(simulated()), pd.DataFrame({"x": [0, 1]}, index=["none", "drug"])
+    display = StackedIncidenceDisplay.from_estimator(model, new.to_numpy())
+    assert [text.get_text() for text in display.labels_] == ["ill", "dead", "well"]
+    assert list(display.functions) == ["row 0", "row 1"]
+    found = model.predict_state_probabilities(new.to_numpy(), 3.0)
+    drawn = [curve(3.0) for curve in display.functions["row 1"]]
+    assert drawn == pytest.approx(found.iloc[1][["ill", "dead"]].tolist())
+    later = StackedIncidenceDisplay.from_estimator(model, new.to_numpy(), state="ill", start=1.0)
+    well, dead = later.functions["row 0"]
+    assert well(5.0) == 0.0 and dead(0.9) == 0.0 < dead(5.0)
+    assert later.labels_[-1].get_text() == "ill"
+    causes = CauseSpecificCox(FREE).fit(ROW[:, None] % 7, competing_risks(ROW % 3, ROW))
+    since = StackedIncidenceDisplay.from_estimator(causes, [[1.0]], start=9.0)
+    assert since.functions["row 0"][0](9.0) == 0.0
+    with pytest.raises(ValueError, match="`state` is for a MultiStateCox"):
+        StackedIncidenceDisplay.from_estimator(causes, [[1.0]], state="ill")
