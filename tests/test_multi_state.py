@@ -16,6 +16,7 @@ from sksurvgpu import (
     CoxLassoCCD,
     CoxLassoCV,
     MultiStateCox,
+    StackedIncidenceDisplay,
     StepColumns,
     bootstrap,
     competing_risks,
@@ -494,3 +495,23 @@ def test_a_clock_that_is_reset_has_no_intervals():
     model = MultiStateCox(FREE).fit(X, y)
     with pytest.raises(ValueError, match="`of` is None, must be one of"):
         probability_intervals(model, X, y, [[1]], [2.0])
+
+
+def test_probabilities_of_states_are_stacked():
+    pytest.importorskip("matplotlib").use("Agg")
+    model, new = fitted(simulated()), pd.DataFrame({"x": [0, 1]}, index=["none", "drug"])
+    display = StackedIncidenceDisplay.from_estimator(model, new.to_numpy())
+    assert [text.get_text() for text in display.labels_] == ["ill", "dead", "well"]
+    assert list(display.functions) == ["row 0", "row 1"]
+    found = model.predict_state_probabilities(new.to_numpy(), 3.0)
+    drawn = [curve(3.0) for curve in display.functions["row 1"]]
+    assert drawn == pytest.approx(found.iloc[1][["ill", "dead"]].tolist())
+    later = StackedIncidenceDisplay.from_estimator(model, new.to_numpy(), state="ill", start=1.0)
+    well, dead = later.functions["row 0"]
+    assert well(5.0) == 0.0 and dead(0.9) == 0.0 < dead(5.0)
+    assert later.labels_[-1].get_text() == "ill"
+    causes = CauseSpecificCox(FREE).fit(ROW[:, None] % 7, competing_risks(ROW % 3, ROW))
+    since = StackedIncidenceDisplay.from_estimator(causes, [[1.0]], start=9.0)
+    assert since.functions["row 0"][0](9.0) == 0.0
+    with pytest.raises(ValueError, match="`state` is for a MultiStateCox"):
+        StackedIncidenceDisplay.from_estimator(causes, [[1.0]], state="ill")

@@ -17,7 +17,7 @@ from ._hazards import HazardModels
 from ._occupation import Course, draw, follow
 from .joint_baseline import ENORMOUS
 
-__all__ = ["MultiStateCox"]
+__all__ = ["MultiStateCox", "first_state"]
 
 NOTICEABLE = 1e-3  # probability of a state whose follow-up has ended
 
@@ -250,15 +250,7 @@ class MultiStateCox(HazardModels):
 
     def _places(self, state, n_rows):
         """Number of each row's state."""
-        if state is None:
-            entered = {destination for _, destination in self.transitions_}
-            first = [one for one in self.states_ if one not in entered]
-            if len(first) != 1:
-                raise ValueError(
-                    f"`state` is missing: {len(first)} states are entered from no other one, so "
-                    f"none is the first; pass one of {self.states_}, or one for each row."
-                )
-            state = first[0]
+        state = first_state(self) if state is None else state
         given = np.full(n_rows, state) if np.ndim(state) == 0 else state
         given = check_labels(given, "state", n_rows).tolist()
         places = {label: place for place, label in enumerate(self.states_)}
@@ -278,6 +270,18 @@ class MultiStateCox(HazardModels):
                     f"than any of the fit's rows, which end at {ends[row, place]:g}: who is in it "
                     "then is taken to stay; take earlier horizons."
                 )
+
+
+def first_state(model):
+    """Label of the state that no transition enters."""
+    entered = {destination for _, destination in model.transitions_}
+    first = [state for state in model.states_ if state not in entered]
+    if len(first) != 1:
+        raise ValueError(
+            f"`state` is missing: {len(first)} states are entered from no other one, so none is "
+            f"the first; pass one of {model.states_}."
+        )
+    return first[0]
 
 
 def _ends(baseline, origin, n_states):

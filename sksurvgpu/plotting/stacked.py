@@ -1,8 +1,11 @@
-"""Cumulative incidences of all events on top of each other."""
+"""Cumulative incidences of all events, or probabilities of states, on top of each other."""
 
 import numpy as np
+from sksurv.functions import StepFunction
 
+from .._warnings import keep_warnings
 from ..estimators.causes import NO_EVENT
+from ..estimators.multi_state import first_state
 from ..nonparametric import AalenJohansen
 from ..nonparametric.groups import ALL
 from ._at_risk import count_at_risk, write_at_risk
@@ -12,7 +15,9 @@ from ._steps import (
     MARGIN,
     check_functions,
     check_result,
+    count_rows,
     name_of_event,
+    name_rows,
     predict_steps,
 )
 from ._style import MUTED, colours_on, count_of, lay_out, room_for_names, shorten, title_panels
@@ -37,6 +42,8 @@ class StackedIncidenceDisplay(Display):
         For each group the cumulative incidence functions of the events, from below.
     labels : sequence of str, optional
         Names of the events; by default their labels, or "event 1" and so on.
+    rest : str, default="no event"
+        Name of what is left above them.
 
     Attributes
     ----------
@@ -66,8 +73,8 @@ class StackedIncidenceDisplay(Display):
     ['relapse', 'death', 'no event']
     """
 
-    def __init__(self, functions, labels=None):
-        self.functions, self._result = {}, None
+    def __init__(self, functions, labels=None, *, rest=NO_EVENT):
+        self.functions, self.rest, self._result = {}, rest, None
         for key, curves in functions.items():
             n_events = 1 if hasattr(curves, "x") else len(curves)
             names = [f"event {i + 1}" for i in range(n_events)] if labels is None else labels
@@ -89,29 +96,48 @@ class StackedIncidenceDisplay(Display):
         return f"{count_of(self.labels, 'event')} in {count_of(self.functions, 'group')}"
 
     @classmethod
-    def from_estimator(cls, estimator, X, *, strata=None, labels=None, axes=None):
-        """Draw the incidences that a model of all events predicts, a panel a row.
+    def from_estimator(
+        cls, estimator, X, *, strata=None, state=None, start=None, labels=None, axes=None
+    ):
+        """Draw incidences or probabilities of states that a model predicts, a panel a row.
 
         Parameters
         ----------
-        estimator : CauseSpecificCox
+        estimator : CauseSpecificCox or MultiStateCox
             Fitted.
         X : table of shape (n_rows, n_features)
             At most 12 rows; the index of a DataFrame names their panels.
         strata : array-like of shape (n_rows,), optional
             Stratum of each row; required if and only if the model was fitted with strata.
+        state : int or str, optional
+            State of all rows at the start, above the others, of a `MultiStateCox`.
+        start : float or array-like of shape (n_rows,), optional
+            Time until which rows are free of events, or at which they are in `state`.
         labels : sequence of str, optional
-            Names of the events; by default their labels or codes.
+            Names of the events or of the other states; by default their labels or codes.
         <<axes>>
 
         Returns
         -------
         <<drawn>>
         """
+        if hasattr(estimator, "states_"):
+            first = first_state(estimator) if state is None else state
+            others = [one for one in estimator.states_ if one != first]
+            rows = _curves_of_states(estimator, X, strata, first, start)
+            curves = {name: [row[one] for one in others] for name, row in rows.items()}
+            labels = [*map(str, others)] if labels is None else labels
+            return cls(curves, labels, rest=str(first)).plot(axes)
         if not hasattr(estimator, "events_"):
-            raise wrong_type("estimator", estimator, "; pass a fitted CauseSpecificCox")
+            known = "; pass a fitted CauseSpecificCox or MultiStateCox"
+            raise wrong_type("estimator", estimator, known)
+        if state is not None:
+            raise ValueError("`state` is for a MultiStateCox; leave it out.")
         method, events = "predict_cumulative_incidence_function", estimator.events_
-        found = [predict_steps(estimator, method, X, strata, None, event=k) for k in events]
+        found = [
+            predict_steps(estimator, method, X, strata, None, event=event, start=start)
+            for event in events
+        ]
         rows = zip(*(curves for curves, _ in found), strict=True)
         labels = [name_of_event(event) for event in events] if labels is None else labels
         return cls(dict(zip(found[0][1], map(list, rows), strict=True)), labels).plot(axes)
@@ -176,7 +202,7 @@ class StackedIncidenceDisplay(Display):
         ax = self.axes_[-1]
         middles = tops - 0.5 * np.diff(tops, prepend=0.0)
         end = ax.get_xlim()[1] / MARGIN
-        names = shorten([*self.labels, NO_EVENT], room_for_names(ax, NAMES_SHARE))
+        names = shorten([*self.labels, self.rest], room_for_names(ax, NAMES_SHARE))
         points = [(end, middle) for middle in middles]
         self.labels_ = label_ends(ax, points, names, [*colours_on(ax)[: len(tops) - 1], None])
 
@@ -186,6 +212,22 @@ class StackedIncidenceDisplay(Display):
             counts, times = count_at_risk(ax, self._result)
             self.at_risk_[key] = counts[key]
             write_at_risk(ax, {key: counts[key]}, times, key)
+
+
+def _curves_of_states(model, X, strata, state, start):
+    """Probabilities of states, a step function for each row and state."""
+    count_rows(X)
+    given = {"state": state, "start": start, "strata": strata}
+    with keep_warnings():  # of the ends of follow-up, where curves end
+        found = model.predict_state_probabilities(X, model.unique_times_, **given)
+    curves = {}
+    for name, (_, row) in zip(name_rows(X), found.iterrows(), strict=True):
+        known = row.unstack("time").dropna(axis=1)
+        curves[name] = {
+            one: StepFunction(known.columns.to_numpy(), values.to_numpy())
+            for one, values in known.iterrows()
+        }
+    return curves
 
 
 def _stack(functions):
