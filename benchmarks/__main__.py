@@ -32,6 +32,8 @@ COMMANDS = {
     "large": ("stores", "a fit on files larger than the memory it may take"),
     "faults": ("stores", "workers killed, a coordinator killed, a file changed"),
     "noise": ("noise", "errors and coverage of fits over sites with noise, by epsilon"),
+    "states": ("states", "intervals of incidences and states: how often they hold the truth"),
+    "hazards": ("states", "several hazards beside one fit of all events"),
     "additive": ("additive", "steps and splines beside linear models and forests, on cohorts"),
     "genotypes": ("genotypes", "a path of variants in a PLINK file, beside adelie"),
     "gpu": ("gpu.__main__", "all that needs a CUDA device; gpu/README.rst"),
