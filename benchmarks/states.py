@@ -180,6 +180,8 @@ def main_hazards(arguments=None):
         ("causes", (options.rows, options.columns), _causes),
         ("illness-death", (options.state_rows, options.state_columns), _transitions),
     ):
+        for _, _, call in prepare(5_000, 50, options.alpha):  # compiles
+            call()
         for fit, shape, call in prepare(*size, options.alpha):
             _, spent = timed(call)
             one = spent["cpu_seconds"] if fit == "all events" else one
