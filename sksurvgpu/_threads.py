@@ -15,6 +15,8 @@ import numpy as np
 
 __all__ = ["Abandoned", "Pool", "go_on", "over_columns"]
 
+LOOK_UP = 0.5  # seconds
+
 _of_thread = threading.local()
 
 
@@ -36,12 +38,32 @@ class Pool(ThreadPoolExecutor):
         self.caller = getattr(_of_thread, "pool", None)  # pool whose thread makes this one
         self.is_left = False
 
+    def map(self, function, items):
+        """Results of a function of each item, a list."""
+        futures = [self.submit(function, item) for item in items]
+        try:
+            return [_result_of(future) for future in futures]
+        finally:
+            for future in futures:
+                future.cancel()
+
     def _enter(self):
         _of_thread.pool = self
 
     def __exit__(self, kind, *error):
         self.is_left = kind is not None
         self.shutdown(cancel_futures=self.is_left)
+
+
+def _result_of(future):
+    """Result of a future, with a look up now and then: Python sees a signal that comes right before
+    a wait without end only after it."""
+    while True:
+        try:
+            return future.result(LOOK_UP)
+        except TimeoutError:
+            if future.done():
+                raise
 
 
 def go_on():
@@ -62,4 +84,4 @@ def over_columns(function, cost, n_threads):
         function(*bounds)
         return
     with Pool(len(bounds) - 1) as pool:
-        list(pool.map(lambda part: function(*part), pairwise(bounds)))
+        pool.map(lambda part: function(*part), pairwise(bounds))

@@ -67,7 +67,7 @@ class Threads:
     def map(self, function, items):
         if self._pool is None:
             return [function(item) for item in items]
-        return list(self._pool.map(function, items))
+        return self._pool.map(function, items)
 
     def over_ranges(self, function, size, smallest=1):
         """Call ``function(low, high)`` on parts of ``range(size)``, none below `smallest`."""
