@@ -1,5 +1,6 @@
 """Tolerances and fixtures.  Seeds are written in the tests; no test reads a global generator."""
 
+import gc
 import json
 import os
 import re
@@ -23,6 +24,10 @@ os.environ["MPLBACKEND"] = "agg"
 # and waste a third of the time of some files.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Of workers, too: what pytest makes of the asserts takes half of the time to collect tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 PUBLISHED = Path(__file__).parent / "oracles" / "published"
 
 
@@ -31,7 +36,7 @@ PUBLISHED = Path(__file__).parent / "oracles" / "published"
 # what users have no part in: a device that stands in, references, style. A file that is named is
 # run as it is.
 TESTS = Path(__file__).resolve().parent
-NAMES = """
+DEEPER = """
     adaptive benchmarks bounds broken_ridge calibrate case_series_intervals combination combinations
     compile contract dask devices episodes federated federated_messages federated_rules firth fused
     groups groups_cuda groups_published hierarchical house late_entry links matrix new_likelihood
@@ -40,8 +45,11 @@ NAMES = """
     stand_in store sums_fits sums_models sums_parts
 """
 GLOBS = ("test_cuda_*.py", "test_far_*.py", "test_gpu_*.py")
-THOROUGH = {TESTS / "attacks", *(TESTS / f"test_{name}.py" for name in NAMES.split())}
+THOROUGH = {TESTS / "attacks", *(TESTS / f"test_{name}.py" for name in DEEPER.split())}
 THOROUGH |= {path for pattern in GLOBS for path in TESTS.glob(pattern)}
+# What is slow here no other test stands for.
+NAMES = "docs", "gallery", "cuda_kernels"
+ALONE = {TESTS / "attacks", *(TESTS / f"test_{name}.py" for name in NAMES)}
 
 
 def pytest_addoption(parser):
@@ -82,7 +90,13 @@ MANY = 2000  # tests, of which some need the kernels of every model
 
 
 def pytest_collection_finish(session):
-    """Compile what all models need from both ends of their list: two workers share the work."""
+    """Compile what all models need from both ends of their list: two workers share the work.
+
+    Tests and modules stay to the end: to look through them for garbage takes a tenth of the time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
     worker = getattr(session.config, "workerinput", {}).get("workerid", "")
     if not worker or len(session.items) < MANY:
         return
@@ -120,7 +134,10 @@ def _is_thorough(item):
 
 
 def pytest_itemcollected(item):
-    """Leave to slow tests the models and forms whose kernels are compiled for them alone."""
+    """Leave to slow tests the models and forms whose kernels are compiled for them alone.
+
+    Of slow tests, mark those that no other stands for.
+    """
     params = item.callspec.params if hasattr(item, "callspec") else {}
     tuples = (value if isinstance(value, tuple) else (value,) for value in params.values())
     words = [word for words in tuples for word in words if isinstance(word, str)]
@@ -129,6 +146,8 @@ def pytest_itemcollected(item):
     has_rare_bins = "one a stratum" in words and (is_carried or not params.get("start", True))
     if has_many_groups or has_rare_bins:
         item.add_marker(pytest.mark.slow)
+    if item.get_closest_marker("slow") and not {item.path, item.path.parent}.isdisjoint(ALONE):
+        item.add_marker(pytest.mark.alone)
 
 
 @pytest.hookimpl(optionalhook=True)
