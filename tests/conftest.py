@@ -146,6 +146,9 @@ def pytest_itemcollected(item):
     has_rare_bins = "one a stratum" in words and (is_carried or not params.get("start", True))
     if has_many_groups or has_rare_bins:
         item.add_marker(pytest.mark.slow)
+    mark = item.get_closest_marker("mostly_slow")
+    if mark is not None and not re.search(mark.kwargs["but"], item.name):
+        item.add_marker(pytest.mark.slow)
     if item.get_closest_marker("slow") and not {item.path, item.path.parent}.isdisjoint(ALONE):
         item.add_marker(pytest.mark.alone)
 

@@ -37,6 +37,7 @@ def face(request):
     return FACES[request.param]
 
 
+@pytest.mark.mostly_slow(but=r"majorized|efron|\[logistic")
 @pytest.mark.parametrize("algorithm", ["majorized", "exact"])
 @pytest.mark.parametrize("name", ["cox, efron", "fine_gray", "conditional_logistic", "logistic"])
 def test_optimum_of_an_oracle(name, algorithm):

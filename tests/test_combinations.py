@@ -103,6 +103,7 @@ def test_infinite_coefficients_beyond_the_end_are_said_to_be_so():
         CoxLassoCCD(alpha=0.05, penalty="mcp").fit([[0.0], [1.0], [2.0]], y)
 
 
+@pytest.mark.mostly_slow(but="majorized")
 @pytest.mark.parametrize("algorithm", ["majorized", "exact"])
 def test_separating_columns_let_go_are_infinite(algorithm):
     exposed = np.repeat([0.0, 1.0], [20, 10])[:, None]

@@ -186,7 +186,7 @@ def test_batch_that_does_not_fit_runs_in_waves(monkeypatch):
     model = MODELS["gaussian"]
     sample = model.sample(5, p=2, weights=False, offset=False)
     problem, batch = model.problem(sample), batch_of(model, sample, 3)
-    at_once = Fits(problem, batch, choose("cuda"), Options(tol=1e-9)).solve()
+    at_once = Fits(problem, batch, choose("cuda"), Options(tol=1e-5)).solve()
     from sksurvgpu.backends.cuda import kept, memory
 
     kept.forget()  # what lies on the device already
@@ -195,7 +195,7 @@ def test_batch_that_does_not_fit_runs_in_waves(monkeypatch):
     needed += 1.5 * memory.bytes_of_fit(problem, batch, "float64", device)
     monkeypatch.setattr(device, "free_bytes", lambda: needed / memory.SHARE)
     assert memory.fits_at_once(problem, batch, device, "float64") == 1
-    in_waves = Fits(problem, batch, choose("cuda"), Options(tol=1e-9)).solve()
+    in_waves = Fits(problem, batch, choose("cuda"), Options(tol=1e-5)).solve()
     for one, other in zip(in_waves, at_once, strict=True):
         compare(one[-1], other[-1], OTHER_WAY)
 
@@ -353,7 +353,7 @@ def test_wave_that_memory_does_not_hold_is_halved(monkeypatch):
             return launch(*arguments)
 
         monkeypatch.setattr(device, "launch", watch)
-        solutions = Fits(problem, batch, choose("cuda"), Options(tol=1e-6)).solve()
+        solutions = Fits(problem, batch, choose("cuda"), Options(tol=1e-4)).solve()
         return solutions, memory - min(least)
 
     at_once, needed = run(2, 2**30)
@@ -373,6 +373,7 @@ def test_wave_that_memory_does_not_hold_is_halved(monkeypatch):
         run(2, 2**30)
 
 
+@pytest.mark.mostly_slow(but="efron|logistic")
 @pytest.mark.parametrize(
     ("name", "form"),
     [

@@ -79,6 +79,7 @@ def draw_weights(model, sample, rng, n_fits):
     return own[group]
 
 
+@pytest.mark.mostly_slow(but="efron|gray, strat|conditional|logistic|gaussian")
 @pytest.mark.parametrize("name", MODELS)
 def test_what_weights_decide(name):
     model = MODELS[name]

@@ -126,6 +126,7 @@ def test_columns_far_from_zero():
     np.testing.assert_allclose(*curves, atol=1e-8)
 
 
+@pytest.mark.mostly_slow(but="pair[013]")  # an l1 norm of classes takes half a minute
 @pytest.mark.parametrize("pair", PAIRS)
 def test_paths_folds_and_replicates(pair):
     """Of columns that are empty in some of them, too, which get the effect of their class."""

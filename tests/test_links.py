@@ -194,6 +194,7 @@ class TestFits:
         assert 0 < counts[1] <= P
         assert counts == sorted(counts)
 
+    @pytest.mark.mostly_slow(but="True|exact")
     def test_on_a_device(self, case, intercept, algorithm, monkeypatch):
         backend = pytest.importorskip("gpu.backend")
         backend.simulate_backend(monkeypatch, seed=1)

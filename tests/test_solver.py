@@ -304,6 +304,7 @@ def test_time_varying_is_the_split_data(start, shape, bins, ties, check_close, m
 
 
 @pytest.mark.thorough
+@pytest.mark.mostly_slow(but="efron")
 @pytest.mark.parametrize(("algorithm", "far"), [("majorized", 200.0), ("exact", 30.0)])
 def test_far_start(algorithm, far, ties, check_close):
     """Predictors of a range beyond floating point on the way, where the algorithm knows them."""

@@ -64,6 +64,7 @@ def replays(run, folder):
     return replay(), replay()
 
 
+@pytest.mark.slow  # nine kernels; test_cuda_cache has one of its own
 def test_processes_load_what_others_compiled(replays):
     ((_, _, compiled), (_, _, again)), later = replays
     assert len(compiled) > 8 and not again
@@ -80,8 +81,9 @@ def test_memory_that_is_lacking_is_told(run):
     assert 'backend="cpu"' in said and found["kept"] == 0
 
 
+@pytest.mark.mostly_slow(but=r"\[2\]")
 @pytest.mark.parametrize("launch", [2, 12])  # as rows are laid out, and in an iteration
-def test_a_broken_device_is_told_and_nothing_of_it_kept(launch, run, folder, replays):
+def test_a_broken_device_is_told_and_nothing_of_it_kept(launch, run, folder):
     """It tells of a launch at a later call, and nothing on it is there any more."""
     more = {"STAND_IN_FAULT": str(launch), "NUMBA_CACHE_DIR": str(folder / "kept")}
     found = run("tests.gpu.on_stand_in", "fit_on_device", {"n": 1_000}, **more)
