@@ -21,6 +21,7 @@ from .observed import (
     read_observed,
     read_risks,
 )
+from .recalibration import pseudo_values, recalibrate
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -54,6 +55,10 @@ class Calibration(Result):
     distribution : pandas.DataFrame or None
         Histogram of the predicted risks: a row for each of 50 bins from 0 to the largest, with its
         ends ``lower`` and ``upper`` and its number of rows ``n``.
+    recalibration : pandas.DataFrame or None
+        Calibration ``intercept`` and ``slope``: ``estimate``, ``standard_error``, ``lower`` and
+        ``upper``. They are 0 and 1 where risks are right; a slope below 1 is that of risks too
+        far apart, as of a model that has learnt too much of its own rows. NaN with risks of 0 or 1.
 
     Examples
     --------
@@ -79,6 +84,10 @@ class Calibration(Result):
     ratio_lower    0.87
     ratio_upper    1.08
     dtype: float64
+    >>> result.recalibration.round(2)
+               estimate  standard_error  lower  upper
+    intercept     -0.04            0.08  -0.20   0.11
+    slope          0.85            0.12   0.62   1.08
     """
 
     groups: DataFrame
@@ -89,6 +98,7 @@ class Calibration(Result):
     horizon: float | None
     level: float
     distribution: DataFrame | None = None
+    recalibration: DataFrame | None = None
     time = renamed_attribute("time", "horizon")
 
     def _title(self) -> str:
@@ -168,6 +178,11 @@ def calibration(
     where the last row of a group is censored before the horizon. Of a binary outcome the observed
     risk is a share, with the variance of a binomial one.
 
+    Intercept and slope are those of a regression of pseudo-values on log(-log(1 - risk)), for the
+    intercept with a slope of 1, by least squares with sandwich errors, as van Geloven et al. (BMJ
+    377, 2022, e069249) have them by R's ``geese``; they take censoring for independent of the
+    risk. Of a binary outcome they are those of logistic regression on the logit of the risk.
+
     Examples
     --------
     >>> from sksurvgpu import FineGrayCCD
@@ -185,6 +200,7 @@ def calibration(
     _check_options(horizon, n_groups, level)
     outcome, risk, until = read_at_horizon(y, risk, horizon, event_of_interest)
     observed, *limits = _observe(outcome, slice(None), until, level)
+    values = pseudo_values(outcome, until)
     return Calibration(
         groups=_groups(outcome, risk, (until, n_groups, level)),
         expected=float(risk.mean()),
@@ -194,6 +210,7 @@ def calibration(
         horizon=None if horizon is None else until,
         level=level,
         distribution=_distribution(risk),
+        recalibration=recalibrate(values, risk, horizon is None, level),
     )
 
 
