@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from grids import thin
 from sksurv.exceptions import NoComparablePairException
-from sksurv.metrics import concordance_index_censored
+from sksurv.metrics import concordance_index_censored, concordance_index_ipcw
+from whole_numbers import AGE, CODE, DRUG, ROW, TIME
 
 from sksurvgpu import competing_risks, surv
 from sksurvgpu.metrics import concordance
@@ -69,6 +70,43 @@ def test_equals_scikit_survival(seed):
     risk = data["risk"] + np.random.default_rng(seed).choice([0.0, 3e-9, 1e-6], 300)
     rows = (data["event"], data["time"], risk)
     assert of_rows(*rows) == pytest.approx(concordance_index_censored(*rows)[0], rel=1e-12)
+
+
+# R 4.2.2, survival 3.5-3, with the rows of `whole_numbers`:
+#   r <- 0.6 * age - 0.3 * drug + sin(1:150) / 2
+#   concordance(Surv(time, code > 0) ~ r, timewt = ..., ymax = ..., reverse = TRUE)$concordance
+SURVIVAL = {
+    (None, 0.9): 0.6009409751924721,
+    (None, 1.7): 0.5983756877128635,
+    (None, None): 0.5983328991924981,
+    ("pooled", 0.9): 0.6029273297194999,  # timewt = "n/G2"
+    ("pooled", 1.7): 0.5982528733790244,
+    ("pooled", None): 0.5923272529246216,
+}
+
+
+@pytest.mark.parametrize(("censoring", "horizon"), SURVIVAL)
+def test_equals_survival(censoring, horizon):
+    risk = 0.6 * AGE - 0.3 * DRUG + np.sin(ROW) / 2
+    y = surv(CODE > 0, TIME)
+    found = concordance(y, risk, censoring=censoring, horizon=horizon)
+    assert found == pytest.approx(SURVIVAL[censoring, horizon], rel=1e-13)
+    if censoring and horizon:
+        unos = concordance_index_ipcw(y, y, risk, tau=horizon)[0]
+        assert found == pytest.approx(unos, rel=1e-12)
+
+
+@pytest.mark.parametrize("censoring", [None, "pooled", "stratified"])
+def test_strata_weights_and_entries_with_weights_for_censoring(censoring):
+    """What is censored by nobody needs no weights; who enters at the beginning enters early."""
+    data = draw(6)
+    given = {"strata": data["strata"], "sample_weight": data["sample_weight"]}
+    rows = np.ones(80, bool), data["time"], data["risk"]
+    assert of_rows(*rows, **given, censoring=censoring) == pytest.approx(of_rows(*rows, **given))
+    rows = data["event"], data["time"], data["risk"]
+    early = of_rows(*rows, **given, censoring=censoring, horizon=9)
+    zero = of_rows(*rows, **given, censoring=censoring, horizon=9, start=np.zeros(80))
+    assert early == pytest.approx(zero, rel=1e-12)
 
 
 def test_a_weight_is_a_number_of_copies():
@@ -254,6 +292,11 @@ def test_no_pairs_with_entry_times_whatever_the_weights():
         ({"risk": [1.0]}, "`risk` has 1 entries, `y` has 2 entries"),
         ({"sample_weight": [1.0, -1.0]}, "`sample_weight` is -1 in row 1, must be at least 0."),
         ({"strata": ["a"]}, "`strata` has 1 entries, `y` has 2 entries"),
+        ({"horizon": "1"}, "`horizon` is '1', must be a number or None."),
+        (
+            {"censoring": "uno"},
+            "`censoring` is 'uno', must be None or 'pooled' or 'stratified'.",
+        ),
         ({"y": [1, 0]}, "`y` is of type list, must be a structured array; build it with"),
         ({"y": competing_risks([1, 0], [1.0, 2.0])}, "`y` has dtype int64 in its first field"),
         (

@@ -337,6 +337,87 @@ def test_large_data_take_no_square():
     assert of_rows(*rows, horizon=3.0) == pytest.approx(0.5, abs=0.02)
 
 
+# --- entry times -------------------------------------------------------------------------------
+
+
+def entered_by_definition(event, time, start, risk, weight, horizon):
+    """All pairs, by the share of those free of events that is at risk."""
+    seen = np.empty(len(time))
+    for i, t in enumerate(time):
+        free = 1.0
+        for s in np.unique(time[time < t]):
+            at_risk = weight[(start < s) & (s <= time)].sum()
+            free *= 1.0 - weight[(time == s) & (event > 0)].sum() / at_risk
+        seen[i] = weight[(start < t) & (t <= time)].sum() / free
+    agreeing = comparable = 0.0
+    for i in np.flatnonzero((event == 1) & (time <= horizon)):
+        for j in range(len(time)):
+            outlives = time[j] > time[i] or (time[j] == time[i] and event[j] == 0)
+            if outlives and start[j] < time[i]:
+                pair = weight[i] * weight[j] / seen[i] ** 2
+            elif event[j] == 2 and time[j] <= time[i]:
+                pair = weight[i] * weight[j] / (seen[i] * seen[j])
+            else:
+                continue
+            comparable += pair
+            agreeing += pair * ((risk[i] > risk[j]) + 0.5 * (risk[i] == risk[j]))
+    return agreeing / comparable
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_entry_times_equal_the_definition(seed):
+    data, options = draw(seed)
+    rng = np.random.default_rng(seed)
+    late = np.where(rng.random(60) < 0.5, np.floor(rng.random(60) * data["time"]), 0.0)
+    weight, horizon = 1.0 + options["sample_weight"], options["horizon"]
+    y = competing_risks(data["event"], data["time"], start=late)
+    given = {"sample_weight": weight, "horizon": horizon}
+    rows = data["event"], data["time"], late, data["risk"], weight, horizon
+    found = concordance_competing(y, data["risk"], **given)
+    assert found == pytest.approx(entered_by_definition(*rows), rel=1e-12)
+    early = competing_risks(data["event"], data["time"], start=np.zeros(60))
+    for censoring in ("pooled", "stratified"):
+        given |= {"censoring": censoring, "strata": options["strata"]}
+        expected = of_rows(**data, **given)
+        found = concordance_competing(early, data["risk"], **given)
+        assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_late_entry_does_not_change_what_is_estimated():
+    """Of 60,000 rows half enter late, by which time many are gone, or are censored."""
+    rng = np.random.default_rng(7)
+    n = 60_000
+    x = rng.normal(size=n)
+    kinds = np.column_stack([rng.exponential(np.exp(-x)), rng.exponential(2.0, n)])
+    start = np.where(rng.random(n) < 0.5, rng.uniform(0.0, 1.5, n), 0.0)
+    lost = start + rng.exponential(2.0, n)
+    ended = kinds.min(axis=1)
+    time = np.minimum(ended, lost)
+    code = np.where(lost < ended, 0, 1 + kinds.argmin(axis=1))
+    truth = of_rows(1 + kinds.argmin(axis=1), ended, x, horizon=1.0)
+    come = time > start
+    y = competing_risks(code[come], time[come], start=start[come])
+    assert concordance_competing(y, x[come], horizon=1.0) == pytest.approx(truth, abs=0.004)
+    assert abs(of_rows(code[come], time[come], x[come], horizon=1.0) - truth) > 0.015
+    truth = concordance(surv(np.ones(n, bool), kinds[:, 0]), x, horizon=1.0)
+    time = np.minimum(kinds[:, 0], lost)
+    come = time > start
+    y = surv((time < lost)[come], time[come], start=start[come])
+    given = {"horizon": 1.0, "censoring": "pooled"}
+    assert concordance(y, x[come], **given) == pytest.approx(truth, abs=0.004)
+
+
+def test_nobody_left_before_others_come():
+    y = competing_risks([1, 2, 1, 0], [1.0, 3.0, 4.0, 5.0], start=[0.0, 2.0, 2.0, 2.0])
+    message = "Before the time 3 all rows at risk had events, and others entered later"
+    with pytest.raises(ValueError, match=message):
+        concordance_competing(y, [3.0, 2.0, 1.0, 0.0])
+    assert concordance_competing(y[1:], [2.0, 1.0, 0.0]) == pytest.approx(0.5)
+
+
+# --- bad input ---------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
     ("status", "time", "options"),
     [

@@ -296,12 +296,52 @@ def test_large_data_take_no_square():
     assert auc_competing(y, y, risk, [0.5, 1.0]).to_numpy() == pytest.approx(0.5, abs=0.02)
 
 
+# --- entry times -------------------------------------------------------------------------------
+
+
+def test_who_enters_at_the_beginning_enters_early():
+    codes, time, risk = draw(3)
+    given = risk, TIMES
+    y, early = (competing_risks(codes, time, start=s) for s in (None, np.zeros(70)))
+    for score in (brier_score_competing, auc_competing):
+        np.testing.assert_allclose(score(early, early, *given), score(y, y, *given), rtol=1e-12)
+    y, early = (surv(codes > 0, time + 0.1 * (codes == 0), start=s) for s in (None, np.zeros(70)))
+    for score in (brier_score, auc):
+        np.testing.assert_allclose(score(early, early, *given), score(y, y, *given), rtol=1e-12)
+
+
+def test_weights_of_entries_are_the_jumps_of_kaplan_and_meier():
+    """Rows 1 to 6: at risk at 2, 3 and 5 are 3, 3 and 2; by 4 row 6 is to come."""
+    start = [0.0, 0.0, 0.0, 2.0, 3.0, 4.5]
+    y = surv([True, True, False, True, False, False], [2.0, 3.0, 6.0, 5.0, 7.0, 8.0], start=start)
+    risk = np.array([0.9, 0.8, 0.3, 0.5, 0.4, 0.1])
+    mass = np.array([1 / 3, 2 / 9, 4 / 27, 4 / 27, 4 / 27, 0.0])
+    is_case = np.array([1, 1, 0, 0, 0, 0])
+    expected = mass @ (is_case - risk) ** 2
+    assert brier_score(y, y, risk, 4.0).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_late_entry_does_not_change_what_is_estimated():
+    rng = np.random.default_rng(5)
+    n, horizons = 60_000, [0.3, 1.0]
+    x = rng.normal(size=n)
+    risk = 1 - np.exp(-np.exp(x)[:, None] * horizons)
+    event, start = rng.exponential(np.exp(-x)), rng.uniform(0.0, 1.5, n) * (rng.random(n) < 0.7)
+    whole = surv(np.ones(n, bool), event)
+    lost = start + rng.exponential(2.0, n)
+    time = np.minimum(event, lost)
+    come = time > start
+    y = surv((event <= lost)[come], time[come], start=start[come])
+    for score in (brier_score, auc):
+        truth = score(whole, whole, risk, horizons).to_numpy()
+        assert score(y, y, risk[come], horizons).to_numpy() == pytest.approx(truth, abs=0.006)
+
+
 # --- bad input ---------------------------------------------------------------------------------
 
 CODES, TIME, RISK = draw(4)
 Y, Y_CODES = surv(CODES > 0, TIME), competing_risks(CODES, TIME)
 LAST = TIME.max()
-ENTERED = surv(CODES > 0, TIME, start=np.zeros(70))
 BOTH = {"brier": (brier_score, Y), "auc": (auc, Y)}
 COMPETING = {"brier": (brier_score_competing, Y_CODES), "auc": (auc_competing, Y_CODES)}
 
@@ -317,6 +357,11 @@ def of_event(code):
     risk = table(RISK)
     risk.attrs["event_of_interest"] = code
     return risk
+
+
+def entered(y):
+    build = surv if y["event"].dtype == bool else competing_risks
+    return build(y["event"], y["time"], start=np.zeros(70))
 
 
 SHARED_MISTAKES = {
@@ -383,9 +428,9 @@ SHARED_MISTAKES = {
         "`y_test`...ndarray...twice",
     ),
     "delayed entry": (
-        lambda score, y: score(ENTERED, y, RISK, TIMES),
+        lambda score, y: score(entered(y), y, RISK, TIMES),
         ValueError,
-        "`y_train`...field 'start'...delayed entry",
+        "`y_train` has a field 'start', `y_test` has none...twice",
     ),
     "no event by the horizon": (
         lambda score, y: score(y, y[TIME > 8], RISK[TIME > 8, :1], 8.5),
@@ -404,7 +449,19 @@ def test_mistakes_with_any_score(name, scores, kind):
     check(lambda: call(*scores[kind]), error, message)
 
 
+LATE = surv([True, True, False, False], [1.0, 3.0, 4.0, 5.0], start=[0.0, 2.0, 2.0, 2.0])
+
 MISTAKES = {
+    "nobody left before others come": (
+        lambda: auc(LATE, LATE, [0.5, 0.4, 0.2, 0.1], 3.5),
+        ValueError,
+        "Of `y_train` nobody is at risk at the time 3...leave out",
+    ),
+    "persons of several rows": (
+        lambda: brier_score(*2 * [surv([0, 1], [1, 2], start=[0, 1], subject=[1, 1])], [0, 1], 1),
+        ValueError,
+        "`y_train` has persons of several rows...landmark",
+    ),
     "codes": (
         lambda: brier_score(Y_CODES, Y_CODES, RISK, TIMES),
         TypeError,

@@ -237,7 +237,7 @@ class CauseSpecificCox(HazardModels):
         """Concordance of the risk of the event of interest, weighted for censoring.
 
         The risk is that by the end of the follow-up of the row's stratum in the fit; see
-        `sksurvgpu.metrics.concordance_competing`, which refuses entry times.
+        `sksurvgpu.metrics.concordance_competing`, also for entry times.
 
         Parameters
         ----------

@@ -17,6 +17,9 @@ G is free of subtractions: with R the weight of all later rows and C that of row
 its factor at t is R / (R + C). The product of those before t is at least the share of all weight
 that is left at t, so that with W the sum of weights w_i / G(t_i-) <= W, no pair weighs more than
 W^2, and neither do all of them.
+
+Where rows come late, those seen at t stand for all who are free of events: with Y(t) at risk and
+S the Kaplan-Meier curve of any event, Y(t) / S(t-) is what G(t-) is, up to a factor, without them.
 """
 
 import numpy as np
@@ -27,7 +30,7 @@ from ..data.options import is_number, refuse
 from ..data.outcomes.competing import competing_risks
 from ..data.outcomes.fields import check_code, read_survival, status_of
 from ..data.outcomes.survival import surv
-from .observed import NO_START
+from ..nonparametric.risk import in_sight
 from .pairs import as_concordance, count_pairs, group_rows, reader_of_rows, scale_weights, sum_pairs
 
 __all__ = ["concordance", "concordance_competing"]
@@ -61,7 +64,8 @@ def concordance_competing(
     ----------
     y : structured ndarray of shape (n_samples,)
         Outcome from `sksurvgpu.competing_risks`. A row censored at the time of an event outlives
-        it. Pairs are formed within a ``stratum``.
+        it. Pairs are formed within a ``stratum``; a row with a ``start`` is compared with events of
+        interest in (start, time], and with those after its own competing event.
     risk : array-like of shape (n_samples,)
         Predicted risk of the event of interest, higher for earlier and likelier events.
     event_of_interest : int or str, default=1
@@ -108,6 +112,10 @@ def concordance_competing(
     After such a day few rows stand for all, and the concordance is uncertain; pass this day as
     `horizon`. The ``tau`` of ``concordance_index_ipcw`` excludes events at that time itself.
 
+    With entry times ``G(t-)`` is ``Y(t) / (n S(t-))``, of Y rows at risk and the probability S of
+    no event, which is the same without them. Entry and censoring then depend neither on the time
+    of events nor on the risk; where few rows are at risk at the beginning, S is uncertain.
+
     Examples
     --------
     >>> from sksurvgpu import competing_risks
@@ -117,14 +125,15 @@ def concordance_competing(
     0.8
     """
     otherwise = "take concordance for a single kind"
-    items = read_survival(y, "iu", otherwise, strata=strata, no_start=NO_START)
+    items = read_survival(y, "iu", otherwise, strata=strata)
     event_of_interest = check_code(event_of_interest, items["event"])
-    _check_choices(horizon, censoring)
+    _check_choices(horizon, censoring, ("pooled", "stratified"))
     read = reader_of_rows(y.size, "y")
     agreeing, comparable = count_competing_pairs(
         status_of(items["event"], event_of_interest),
         items["time"],
         read(risk, "risk"),
+        start=items["start"],
         horizon=horizon,
         stratum=items["stratum"],
         weight=read(sample_weight, "sample_weight", minimum=0),
@@ -134,11 +143,12 @@ def concordance_competing(
     return as_concordance(agreeing, comparable)
 
 
-def _check_choices(horizon, censoring):
+def _check_choices(horizon, censoring, known):
     if horizon is not None and (not is_number(horizon) or np.isnan(float(horizon))):
         refuse(horizon, "horizon", "must be a number or None")
-    if censoring not in ("pooled", "stratified"):
-        raise ValueError(f"`censoring` is {censoring!r}, must be 'pooled' or 'stratified'.")
+    if censoring not in known:
+        choices = " or ".join(map(repr, known))
+        raise ValueError(f"`censoring` is {censoring!r}, must be {choices}.")
 
 
 def count_competing_pairs(
@@ -146,6 +156,7 @@ def count_competing_pairs(
     time,
     risk,
     *,
+    start=None,
     horizon=None,
     stratum=None,
     weight=None,
@@ -159,11 +170,15 @@ def count_competing_pairs(
     weight = scale_weights(np.ones(len(time)) if weight is None else weight)
     groups = group_rows(stratum if censoring == "stratified" else None, len(time))
     # Divided by 2**-480 twice they stay finite; rows left where G is less weigh next to nothing.
-    uncensored = np.maximum(_uncensored_until(status, time, weight, groups), 2.0**-480)
+    if start is None:
+        uncensored = _uncensored_until(status, time, weight, groups)
+    else:
+        uncensored = in_sight(status, time, start, weight, groups[0])
+    uncensored = np.maximum(uncensored, 2.0**-480)
     inverse = weight / uncensored
     counted = (status == 1) & (time <= (np.inf if horizon is None else horizon))
     event = np.where(counted, inverse, 0.0)
-    sums = sum_pairs(status, time, risk, (event / uncensored, weight), None, stratum, tied_tol)
+    sums = sum_pairs(status, time, risk, (event / uncensored, weight), start, stratum, tied_tol)
     rows = np.flatnonzero(status)
     partner = np.where(status == 2, inverse, 0.0)
     reversed_sums = sum_pairs(
@@ -216,7 +231,16 @@ def _of_survival_arrays(event, time, risk, *, start=None, **options):
 
 
 @called_as("concordance(y, risk), with y = surv(event, time)", _of_survival_arrays)
-def concordance(y, risk, *, strata=None, sample_weight=None, tied_tol=1e-8):
+def concordance(
+    y,
+    risk,
+    *,
+    horizon=None,
+    strata=None,
+    sample_weight=None,
+    censoring=None,
+    tied_tol=1e-8,
+):
     """Share of comparable pairs whose order of risk agrees with the order of events.
 
     Parameters
@@ -227,10 +251,17 @@ def concordance(y, risk, *, strata=None, sample_weight=None, tied_tol=1e-8):
         time]. Pairs are formed within a ``stratum``.
     risk : array-like of shape (n_samples,)
         Predicted risk, higher for earlier events.
+    horizon : float, optional
+        Only events by this time, itself included, are compared with other rows.
     strata : array-like of shape (n_samples,), optional
         Labels of strata, where `y` has none.
     sample_weight : array-like of shape (n_samples,), optional
         Row weights; a pair weighs the product of its rows' weights.
+    censoring : {None, "pooled", "stratified"}, default=None
+        With None pairs weigh the same, be they early or late (Harrell); what the concordance is
+        then depends on the censoring. Else pairs stand for those that were censored, too (Uno), by
+        the censoring of all rows or of each stratum; see `concordance_competing`. Pass a `horizon`
+        that a fair share of the rows have reached with it.
     tied_tol : float, default=1e-8
         Risks that differ by no more than this are tied and count one half.
 
@@ -238,24 +269,29 @@ def concordance(y, risk, *, strata=None, sample_weight=None, tied_tol=1e-8):
     -------
     float
         Between 0 and 1; 0.5 for risks that say nothing. Without starts, strata and
-        `sample_weight` it equals the first result of ``sksurv.metrics.concordance_index_censored``.
+        `sample_weight` it equals the first result of ``sksurv.metrics.concordance_index_censored``,
+        and weighted for censoring that of ``concordance_index_ipcw``, and R's
+        ``survival::concordance(timewt="n/G2")``, where no event is tied with a censoring.
 
     Examples
     --------
     >>> from sksurvgpu import surv
     >>> from sksurvgpu.metrics import concordance
-    >>> concordance(surv([True, True, False], [1.0, 2.0, 3.0]), [0.9, 0.1, 0.4])
-    0.6666666666666666
+    >>> y = surv([True, False, True, False], [1.0, 2.0, 3.0, 4.0])
+    >>> concordance(y, [0.9, 0.1, 0.4, 0.5])
+    0.75
+    >>> concordance(y, [0.9, 0.1, 0.4, 0.5], censoring="pooled")
+    0.5714285714285714
     """
     items = read_survival(y, "b", "for several kinds take concordance_competing", strata=strata)
+    _check_choices(horizon, censoring, (None, "pooled", "stratified"))
     read = reader_of_rows(y.size, "y")
-    agreeing, comparable = count_pairs(
-        items["event"],
-        items["time"],
-        read(risk, "risk"),
-        start=items["start"],
-        stratum=items["stratum"],
-        weight=scale_weights(read(sample_weight, "sample_weight", minimum=0)),
-        tied_tol=tied_tol,
-    )
-    return as_concordance(agreeing, comparable)
+    event, time, risk = items["event"], items["time"], read(risk, "risk")
+    weight = read(sample_weight, "sample_weight", minimum=0)
+    given = {"start": items["start"], "stratum": items["stratum"], "horizon": horizon}
+    given |= {"weight": weight, "tied_tol": tied_tol}
+    if censoring is None:
+        given["weight"] = scale_weights(weight)
+        return as_concordance(*count_pairs(event, time, risk, **given))
+    status = event.astype(np.uint8)
+    return as_concordance(*count_competing_pairs(status, time, risk, censoring=censoring, **given))

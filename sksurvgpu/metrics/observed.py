@@ -1,7 +1,7 @@
 """Outcomes, risks and horizons as the metrics of predicted risks read them.
 
-Left out are rows with delayed entry: the mean risk of those who enter late, and have survived until
-then, is not that of the population whose risk from the beginning is estimated.
+Calibration leaves out rows with delayed entry: the mean risk of those who enter late, and have
+survived until then, is not that of the population whose risk from the beginning is estimated.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class ObservedOutcome:
     status: np.ndarray  # (n_rows,), uint8: 0 censored, 1 event of interest, 2 competing event
     time: np.ndarray  # (n_rows,), float64
     name: str  # what the user calls the outcome
+    start: np.ndarray | None = None  # (n_rows,), float64: entry times
 
     def check_follow_up(self, horizons, argument="times"):
         """Check that horizons lie before the last time."""
@@ -78,7 +79,15 @@ class ObservedOutcome:
         )
 
 
-def read_observed(y, name, event_of_interest=None, *, may_be_flags=True) -> ObservedOutcome:
+SUBJECTS = (
+    "has persons of several rows, whose covariates change, so that their risks from the beginning "
+    "are not those of rows; take those at risk at a time (a landmark), and risks from then on."
+)
+
+
+def read_observed(
+    y, name, event_of_interest=None, *, may_be_flags=True, may_start=False
+) -> ObservedOutcome:
     """Check an outcome of `surv`, or given the event of interest one of `competing_risks`.
 
     With an event of interest, those of `surv` are read as well unless `may_be_flags` is False.
@@ -87,12 +96,15 @@ def read_observed(y, name, event_of_interest=None, *, may_be_flags=True) -> Obse
     if event_of_interest is not None:
         kinds = "biu" if may_be_flags else "iu"
         otherwise = "take risks and a metric of a single kind"
-    items = read_survival(y, kinds, otherwise, name=name, no_start=NO_START)
+    no_start = None if may_start else NO_START
+    items = read_survival(y, kinds, otherwise, name=name, no_start=no_start)
+    if items["start"] is not None and items["subject"] is not None:
+        raise ValueError(f"`{name}` {SUBJECTS}")
     code, event = 1 if event_of_interest is None else event_of_interest, items["event"]
     code = check_code(code, event)
     if event_of_interest is not None and event.any():
         check_event_of_interest(code, event, name)
-    return ObservedOutcome(status_of(event, code), items["time"], name)
+    return ObservedOutcome(status_of(event, code), items["time"], name, items["start"])
 
 
 def read_risks(risk, times, n_rows, name):

@@ -55,13 +55,16 @@ def scale_weights(weight):
     return np.ldexp(weight, 480 - np.frexp(np.max(weight, initial=0.0))[1])
 
 
-def count_pairs(event, time, risk, *, start=None, stratum=None, weight=None, tied_tol=1e-8):
+def count_pairs(
+    event, time, risk, *, start=None, stratum=None, weight=None, horizon=None, tied_tol=1e-8
+):
     """Sums over comparable pairs: (weights of agreeing pairs + half the tied ones, all weights).
 
-    Weights of unknown size pass `scale_weights` first.
+    Weights of unknown size pass `scale_weights` first. Events after a horizon are no first ones.
     """
     weight = np.ones(len(time)) if weight is None else np.asarray(weight, dtype=np.float64)
-    return sum_pairs(event, time, risk, (weight, weight), start, stratum, tied_tol)
+    first = weight if horizon is None else np.where(time <= horizon, weight, 0.0)
+    return sum_pairs(event, time, risk, (first, weight), start, stratum, tied_tol)
 
 
 def sum_pairs(kind, time, risk, weights, start, stratum, tied_tol):

@@ -13,6 +13,9 @@ and with predicted risks F(t) (Schoop et al. 2011; Blanche, Dartigues and Jacqmi
 
 Without competing events scikit-survival has G(T) in place of G(T-), and so have we.  Sorting by
 risk makes either O(n log n) a horizon.
+
+With entry times G is the share of those free of events that is seen (`LateEntry`), and who has not
+come by t has the weight 0.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import numpy as np
 
 from .._calls import called_as
 from .._docs import entries, section, sharing
-from ..nonparametric.risk import Censoring
+from ..nonparametric.risk import Censoring, LateEntry
 from .observed import check_same_event, read_observed, read_risks
 
 __all__ = [
@@ -81,7 +84,9 @@ def brier_score(y_train, y_test, risk, times=None, *, event_of_interest=None):
     and those censored by then nothing; G is the Kaplan-Meier estimate of the probability not to be
     censored, where events come before censorings at the same time. Without competing events it is
     ``1 / G(T)``, as in ``sksurv.metrics.brier_score``, which differs where an event is tied with a
-    censoring. Strata of the outcomes are not used; outcomes with a field ``start`` are refused.
+    censoring. Strata of the outcomes are not used. Outcomes may have entry times (``start``), both
+    of them, that depend neither on the time of events nor on covariates: an event then weighs
+    its jump in the Kaplan-Meier curve, and a row at risk at t its share of ``S(t)``.
 
     Examples
     --------
@@ -162,7 +167,7 @@ def auc(y_train, y_test, risk, times=None, *, event_of_interest=None):
     competing events this is ``sksurv.metrics.cumulative_dynamic_auc``, but that risks which hardly
     differ are not tied; with competing events the second of the two definitions of Blanche,
     Dartigues and Jacqmin-Gadda (Statistics in Medicine 32, 2013, 5381-5397). Strata of the outcomes
-    are not used; outcomes with a field ``start`` are refused.
+    are not used.
 
     Examples
     --------
@@ -228,7 +233,7 @@ def _read(y_train, y_test, risk, times, event_of_interest=None, first=-1):
             "then `risk` and `times`; where there is one outcome, pass it twice."
         )
     train, test = (
-        read_observed(y, name, event_of_interest, may_be_flags=False)
+        read_observed(y, name, event_of_interest, may_be_flags=False, may_start=True)
         for y, name in ((y_train, "y_train"), (y_test, "y_test"))
     )
     is_alone = event_of_interest is None
@@ -242,14 +247,40 @@ def _read(y_train, y_test, risk, times, event_of_interest=None, first=-1):
     test.check_events(horizons[first])
     if is_alone:
         test.check_start(horizons)
-    censoring = Censoring.of(train)
+    censoring = _censoring(train, test, horizons)
     is_over = test.time[:, None] <= horizons
     is_case = is_over & (test.status == 1)[:, None]
     until = np.minimum(test.time, horizons[-1])  # later ones have no part, and may be 0
-    in_sight = censoring.at(until) if is_alone else censoring.before(until)
+    is_as_in_sksurv = is_alone and test.start is None
+    in_sight = censoring.at(until) if is_as_in_sksurv else censoring.before(until)
     ended = np.where(test.status > 0, 1.0 / in_sight, 0.0)
     weights = np.where(is_over, ended[:, None], 1.0 / censoring.at(horizons))
+    if test.start is not None:
+        weights[test.start[:, None] > horizons] = 0.0
     return is_case, weights, risks, horizons
+
+
+def _censoring(train, test, horizons):
+    """Who is in sight, by the rows of the fit."""
+    if (train.start is None) != (test.start is None):
+        with_start, without = (train, test) if test.start is None else (test, train)
+        raise ValueError(
+            f"`{with_start.name}` has a field 'start', `{without.name}` has none; pass two "
+            "outcomes of rows that enter alike, or one of them twice."
+        )
+    if train.start is None:
+        return Censoring.of(train)
+    entry = LateEntry.of(train)
+    times = np.append(horizons, test.time[(test.status > 0) & (test.time <= horizons[-1])])
+    seen = np.append(entry.at(horizons), entry.before(times[len(horizons) :]))
+    is_blind = seen <= 0.0
+    if is_blind.any():
+        raise ValueError(
+            f"Of `{train.name}` nobody is at risk at the time {times[is_blind].min():g}, or all "
+            "at risk had events before others entered; leave out rows that end before enough "
+            "others are at risk, or take other horizons."
+        )
+    return entry
 
 
 def _area(is_case, weight, risk):
