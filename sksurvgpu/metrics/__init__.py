@@ -1,6 +1,7 @@
 """Agreement of predicted risks with what was observed, in single numbers and in groups."""
 
 from .calibration import Calibration, calibration
+from .comparison import compare
 from .competing import concordance, concordance_competing
 from .net_benefit import net_benefit
 from .scores import (
@@ -19,6 +20,7 @@ __all__ = [
     "brier_score",
     "brier_score_competing",
     "calibration",
+    "compare",
     "concordance",
     "concordance_competing",
     "integrated_brier_score",

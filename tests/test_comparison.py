@@ -1,0 +1,161 @@
+"""Intervals and differences of metrics: by hand, by weights, R's error, persons, bad input."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+from whole_numbers import AGE, CODE, DRUG, ROW, TIME
+
+from sksurvgpu import competing_risks, surv
+from sksurvgpu.metrics import (
+    auc,
+    compare,
+    concordance,
+    concordance_competing,
+    net_benefit,
+)
+
+Y = surv(CODE > 0, TIME)
+FIRST, SECOND = 0.6 * AGE - 0.3 * DRUG + np.sin(ROW) / 2, AGE - 0.5 * DRUG
+RISK = {
+    name: pd.DataFrame(
+        1 - np.exp(-np.exp(values)[:, None] * [0.4, 0.8]), columns=pd.Index([0.5, 1.0], name="time")
+    )
+    for name, values in (("one", FIRST), ("two", SECOND))
+}
+
+
+def test_limits_are_quantiles_of_weighted_metrics():
+    given = {"one": FIRST, "two": SECOND}
+    table = compare(concordance, Y, given, level=0.8, n_replicates=40, random_state=3)
+    random, draws = np.random.RandomState(3), []
+    for _ in range(40):
+        weight = np.bincount(random.randint(150, size=150), minlength=150)
+        draws.append([concordance(Y, values, sample_weight=weight) for values in given.values()])
+    draws = np.array(draws)
+    assert table["estimate"].tolist() == [concordance(Y, values) for values in given.values()]
+    np.testing.assert_allclose(table["standard_error"], draws.std(axis=0, ddof=1), rtol=1e-10)
+    limits = np.quantile(draws, [0.1, 0.9], axis=0)
+    np.testing.assert_allclose(table[["lower", "upper"]].T, limits, rtol=1e-12)
+    apart = draws[:, 1] - draws[:, 0]
+    last = table.loc["two"]
+    assert last["difference"] == table["estimate"].diff().iloc[1]
+    found = last[["difference_lower", "difference_upper"]].tolist()
+    assert found == pytest.approx(np.quantile(apart, [0.1, 0.9]), rel=1e-10)
+    beyond = 1 + min((apart <= 0).sum(), (apart >= 0).sum())
+    assert last["p_value"] == pytest.approx(2 * beyond / 41, rel=1e-12)
+    assert table.loc["one", "difference":].isna().all()
+
+
+def test_error_is_that_of_survival():
+    # R 4.2.2, survival 3.5-3: concordance(Surv(time, code > 0) ~ r, reverse = TRUE)$var
+    found = compare(concordance, Y, {"one": FIRST}, n_replicates=1_000, random_state=0)
+    assert found["standard_error"].item() == pytest.approx(np.sqrt(0.001042489655414337), rel=0.07)
+
+
+def test_metrics_by_horizon_and_threshold_of_tables():
+    def score(y, risk):
+        return auc(Y, y, risk)
+
+    table = compare(score, Y, RISK, n_replicates=10, random_state=0)
+    assert table.index.names == ["model", "time"]
+    for name, risk in RISK.items():
+        np.testing.assert_array_equal(table.loc[name, "estimate"], auc(Y, Y, risk))
+    same = compare(score, Y, {"a": RISK["one"], "b": RISK["one"]}, n_replicates=10, random_state=0)
+    assert same.loc["b", "p_value"].tolist() == [1.0, 1.0]
+    assert (same.loc["b", "difference":"difference_upper"] == 0).all(axis=None)
+
+    def benefit(y, risk):
+        return net_benefit(y, risk, 1.0, thresholds=[0.2, 0.4])["model"]
+
+    table = compare(benefit, Y, RISK, n_replicates=10, random_state=0)
+    assert table.index.names == ["model", "threshold"]
+    assert table.loc["two", "p_value"].between(0, 1).all()
+
+
+def test_options_of_the_metric_and_outcomes_of_others():
+    y = competing_risks(CODE, TIME)
+    given = {"n_replicates": 5, "random_state": 0}
+    found = compare(concordance_competing, y, {"x": FIRST}, event_of_interest=2, **given)
+    expected = concordance_competing(y, FIRST, event_of_interest=2)
+    assert found["estimate"].item() == expected
+    found = compare(roc_auc_score, CODE == 1, {"x": FIRST.tolist()}, **given)
+    assert found["estimate"].item() == roc_auc_score(CODE == 1, FIRST)
+
+
+def test_rows_of_a_person_are_drawn_together():
+    """Halves of follow-up, which leave the concordance as it is, leave its replicates, too."""
+    n = len(TIME)
+    start = np.concatenate([np.zeros(n), TIME / 2])
+    time, event = np.concatenate([TIME / 2, TIME]), np.append(np.zeros(n, bool), CODE > 0)
+    order = np.random.default_rng(0).permutation(2 * n)
+    who = np.tile(np.arange(n), 2)
+    y = surv(event, time, start=start, subject=who)[order]
+    given = {"n_replicates": 20, "random_state": 0}
+    halves = compare(concordance, y, {"x": np.tile(FIRST, 2)[order]}, **given)
+    whole = compare(concordance, surv(CODE > 0, TIME, start=0 * TIME), {"x": FIRST}, **given)
+    pd.testing.assert_frame_equal(halves, whole, rtol=1e-12)
+
+
+def test_replicates_without_a_metric_are_left_out():
+    y = surv(np.arange(6) < 1, np.arange(6) + 1.0)  # a single event, which some replicates lack
+
+    def given(**options):
+        return compare(concordance, y, {"x": -np.arange(6.0)}, random_state=0, **options)
+
+    with pytest.warns(UserWarning, match="of 30 replicates are left out, the last because: no"):
+        assert given(n_replicates=30)["lower"].item() == 1.0
+
+    def once(y, x, seen=[]):  # noqa: B006
+        seen.append(x)
+        if len(seen) > 1:
+            raise ValueError("never again")
+        return 0.0
+
+    with pytest.raises(ValueError, match="`metric` fails in all replicates"):
+        compare(once, y, {"x": np.zeros(6)}, n_replicates=3)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"metric": "concordance"}, TypeError, "`metric` is 'concordance', must be a function"),
+        ({"predictions": FIRST}, TypeError, "`predictions` is of type ndarray, must be a dict"),
+        ({"predictions": {}}, TypeError, "`predictions` is of type dict, must be a dict"),
+        (
+            {"predictions": {"x": FIRST[1:]}},
+            ValueError,
+            r"`predictions\['x'\]` has 149 rows, `y` has 150 rows",
+        ),
+        ({"n_replicates": 1}, ValueError, "`n_replicates` is 1, must be a whole number"),
+        ({"level": 95}, ValueError, "`level` is 95, must lie between 0 and 1"),
+        ({"tau": 1.0}, TypeError, "tau"),
+    ],
+)
+def test_bad_input(change, error, message):
+    given = {"metric": concordance, "y": Y, "predictions": {"x": FIRST}, **change}
+    with pytest.raises(error, match=message):
+        compare(**given)
+
+
+@pytest.mark.thorough
+def test_intervals_of_differences_cover():
+    """Of 200 samples 95 % do (4 standard errors: 0.062)."""
+    rng = np.random.default_rng(4)
+
+    def draw(n):
+        x, noise = rng.normal(size=(2, n))
+        event, lost = rng.exponential(np.exp(-x)), rng.exponential(2.0, n)
+        y = surv(event <= lost, np.minimum(event, lost))
+        return y, {"x": x, "noise": x + noise}
+
+    def uno(y, predictor):
+        return concordance(y, predictor, censoring="pooled", horizon=1.0)
+
+    y, given = draw(500_000)
+    truth, covered = uno(y, given["noise"]) - uno(y, given["x"]), 0
+    for seed in range(200):
+        table = compare(uno, *draw(200), n_replicates=200, random_state=seed)
+        lower, upper = table.loc["noise", ["difference_lower", "difference_upper"]]
+        covered += lower <= truth <= upper
+    assert covered / 200 == pytest.approx(0.95, abs=0.062)
