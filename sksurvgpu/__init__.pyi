@@ -59,6 +59,7 @@ from .inference.posterior import posterior as posterior
 from .inference.probability_intervals import probability_intervals as probability_intervals
 from .inference.profile import profile_likelihood as profile_likelihood
 from .inference.proportional_hazards import proportional_hazards_test as proportional_hazards_test
+from .inference.random_intercepts import RandomIntercepts as RandomIntercepts
 from .inference.residuals import residuals as residuals
 from .inference.stability import stability_selection as stability_selection
 from .inference.wald import wald as wald
