@@ -56,30 +56,29 @@ class Spread:
     """Information of intercepts, and of coefficients that `is_free` names, at a mode."""
 
     def __init__(self, fits, mode, is_free):
-        session, problem = fits.session, fits.prepared.problem
-        fits.evaluate(fits.predict(mode.solution.coef), mode.intercepts)
-        rows = FittedRows(fits.estimator, fits.prepared.outcome, problem, session, fits.weight)
-        self._fits, self._view, self._mode = fits, view_of(rows), mode
-        self._columns = np.flatnonzero(is_free)
+        self._fits, self._mode, self._columns = fits, mode, np.flatnonzero(is_free)
 
     @cached_property
-    def _curvature(self):
-        return self._fits.sum_rows(self._view.h)
+    def _view(self):
+        fits, problem = self._fits, self._fits.prepared.problem
+        fits.evaluate(fits.predict(self._mode.solution.coef), self._mode.intercepts)
+        outcome = fits.prepared.outcome
+        return view_of(FittedRows(fits.estimator, outcome, problem, fits.session, fits.weight))
 
     @cached_property
     def _matrix(self):
         """H of risk sets where it is exact; None elsewhere."""
-        fits, view = self._fits, self._view
-        size = (len(fits.code) + view.n_atoms) * fits.n
+        fits = self._fits
+        size = len(fits.code) * fits.n
         if not fits.has_time or size > MOST_NUMBERS or size * fits.n > MOST_PRODUCTS:
             return None
         indicators = np.equal.outer(fits.code, np.arange(fits.n)).astype(np.float64)
-        return view.cross(indicators, indicators)[0]
+        return self._view.cross(indicators, indicators)[0]
 
     def _inverse(self, is_pooled):
         if self._matrix is not None:
             return DenseInverse(self._matrix, self._mode.variance)
-        return DiagonalInverse(self._curvature, self._mode.variance, is_pooled)
+        return DiagonalInverse(self._mode.curvature, self._mode.variance, is_pooled)
 
     @cached_property
     def _pooled(self):
@@ -95,12 +94,12 @@ class Spread:
     def _of_columns(self):
         """Information of columns, its size, and what they have in common with clusters."""
         fits, view, columns = self._fits, self._view, self._columns
-        shared = np.empty((fits.n, len(columns)))
+        h, shared = view.h, np.empty((fits.n, len(columns)))
         for part in view.rows.blocks(3 * len(fits.code) + view.n_atoms, n_columns=len(columns)):
             x = view.centred(columns[part])
             mean = view.means(x)
             for a, k in enumerate(part):
-                shared[:, k] = fits.sum_rows(x[:, a] * view.h - view.h_of(mean[:, a]))
+                shared[:, k] = fits.sum_rows(x[:, a] * h - view.h_of(mean[:, a]))
         return (*view.information(columns), shared)
 
     @cached_property
@@ -138,7 +137,7 @@ class Spread:
 
     def excess(self, is_restricted) -> tuple[float, float]:
         """Twice the slope of L where the variance is zero, and the sum of the squares of d."""
-        fits, d = self._fits, self._curvature
+        fits, d = self._fits, self._mode.curvature
         is_pooled = fits.is_pooled and (is_restricted or fits.has_time)
         expected = d.sum() - (d @ d / d.sum() if is_pooled else 0.0)
         if self._matrix is not None:
@@ -146,7 +145,7 @@ class Spread:
         if is_restricted and len(self._columns):
             information, size, shared = self._of_columns
             expected -= np.sum((shared @ invert(information, size).matrix) * shared)
-        scores = fits.sum_rows(fits.session.u)
+        scores = fits.sum_rows(fits.session.u)  # where the mode without intercepts has left it
         return float(scores @ scores - expected), float(d @ d)
 
 
@@ -172,7 +171,7 @@ class VarianceSearch:
 
         Also the slope of the imbalance there, and the mode. None where the variance vanishes.
         """
-        fits, last = self._fits, None
+        fits, last, known = self._fits, None, {}
 
         def imbalance(position):
             nonlocal last
@@ -180,7 +179,8 @@ class VarianceSearch:
             is_pooled = fits.is_pooled and (self._is_restricted or fits.has_time)
             inverse = DiagonalInverse(last.curvature, last.variance, is_pooled)
             total = last.intercepts @ last.intercepts + inverse.trace
-            return total / (fits.n * last.variance) - 1.0
+            known[position] = total / (fits.n * last.variance) - 1.0
+            return known[position]
 
         step = WIDE * np.sign(imbalance(position))
         while step * imbalance(position + step) > 0.0:
@@ -188,8 +188,9 @@ class VarianceSearch:
             if abs(position) > FARTHEST:
                 return None
         found = brentq(imbalance, *sorted((position, position + step)), xtol=COARSE)
-        slope = (imbalance(found + COARSE) - imbalance(found - COARSE)) / (2.0 * COARSE)
-        return found, slope, last
+        far = found + COARSE
+        slope = (imbalance(far) - imbalance(found)) / COARSE
+        return found - known[found] / slope, slope, last
 
     def _move(self, position):
         """Go to the mode at a variance; what varies there."""
