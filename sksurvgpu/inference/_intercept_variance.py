@@ -18,19 +18,27 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 
 from ..information.inverse import invert
 from ..information.rows import MOST_NUMBERS, FittedRows
 from ..information.views import view_of
-from ._joint_mode import DiagonalInverse
+from ._joint_mode import CLOSE, DiagonalInverse
 
 __all__ = ["Spread", "VarianceSearch"]
 
 MOST_PRODUCTS = 2e9  # that an exact H may take: rows times squared clusters, about a second
-WIDE, COARSE, FINE = np.log(4.0), 0.05, 1e-4  # steps of the logarithm of the variance
-FARTHEST = 18.0  # ... beyond which there is none
-MOST_SECANTS = 30
+WIDE, COARSE, SIDE, SHORT, FINE = (
+    2.0,
+    0.1,
+    0.03,
+    1e-3,
+    1e-4,
+)  # steps of the logarithm of the variance
+LEAST = -18.0  # of it, below which there is no variance
+FLAT = 0.01  # slope of the imbalance that steps may rely on
+ROUGH = 0.02  # share of a step that a mode may be off on the way
+MOST_MODES = 50
 
 
 class DenseInverse:
@@ -75,20 +83,23 @@ class Spread:
         indicators = np.equal.outer(fits.code, np.arange(fits.n)).astype(np.float64)
         return self._view.cross(indicators, indicators)[0]
 
-    def _inverse(self, is_pooled):
+    def _inverse(self, is_pooled, variance):
         if self._matrix is not None:
-            return DenseInverse(self._matrix, self._mode.variance)
-        return DiagonalInverse(self._mode.curvature, self._mode.variance, is_pooled)
+            return DenseInverse(self._matrix, variance)
+        return DiagonalInverse(self._mode.curvature, variance, is_pooled)
 
     @cached_property
     def _pooled(self):
         """Inverse of H + I/v over the best intercept."""
-        return self._inverse(self._fits.is_pooled)
+        return self._inverse(self._fits.is_pooled, self._mode.variance)
 
-    @cached_property
-    def _held(self):
+    def _held(self, variance):
         """The same of the likelihood as it is, where a single intercept is held."""
-        return self._inverse(self._fits.is_pooled and self._fits.has_time)
+        return self._inverse(self._fits.is_pooled and self._fits.has_time, variance)
+
+    def log_det(self, variance) -> float:
+        """log det(vH + I) of the likelihood as it is."""
+        return self._held(variance).log_det
 
     @cached_property
     def _of_columns(self):
@@ -118,7 +129,7 @@ class Spread:
     @property
     def integrated(self) -> float:
         """L at the mode."""
-        return -self._mode.objective - 0.5 * self._held.log_det
+        return -self._mode.objective - 0.5 * self.log_det(self._mode.variance)
 
     @property
     def log_likelihood(self) -> float:
@@ -128,15 +139,16 @@ class Spread:
 
     def imbalance(self, is_restricted) -> float:
         """Right side of the equation of the variance over its left, less 1."""
-        inverse, b = self._pooled if is_restricted else self._held, self._mode.intercepts
+        b, variance = self._mode.intercepts, self._mode.variance
+        inverse = self._pooled if is_restricted else self._held(variance)
         total = b @ b + inverse.trace
         if is_restricted and len(self._columns):
             moved = inverse.times(self._of_columns[2])
             total += float(np.sum((moved @ self.inverse.matrix) * moved))
-        return total / (len(b) * self._mode.variance) - 1.0
+        return total / (len(b) * variance) - 1.0
 
-    def excess(self, is_restricted) -> tuple[float, float]:
-        """Twice the slope of L where the variance is zero, and the sum of the squares of d."""
+    def excess(self, is_restricted) -> float:
+        """Twice the slope of L where the variance is zero."""
         fits, d = self._fits, self._mode.curvature
         is_pooled = fits.is_pooled and (is_restricted or fits.has_time)
         expected = d.sum() - (d @ d / d.sum() if is_pooled else 0.0)
@@ -145,8 +157,7 @@ class Spread:
         if is_restricted and len(self._columns):
             information, size, shared = self._of_columns
             expected -= np.sum((shared @ invert(information, size).matrix) * shared)
-        scores = fits.sum_rows(fits.session.u)  # where the mode without intercepts has left it
-        return float(scores @ scores - expected), float(d @ d)
+        return float(self._mode.pull @ self._mode.pull - expected)
 
 
 class VarianceSearch:
@@ -154,77 +165,72 @@ class VarianceSearch:
 
     def __init__(self, fits, is_restricted, is_free):
         self._fits, self._is_restricted, self._is_free = fits, is_restricted, is_free
-        self.mode, self.sd = None, np.nan
+        self._is_pooled = fits.is_pooled and (is_restricted or fits.has_time)
+        self.mode, self.sd = fits.without(), np.nan
 
     def run(self) -> bool:
         """Find the mode at the variance and its standard error; False where that is zero."""
-        fits = self._fits
-        at_zero = Spread(fits, fits.without(), self._is_free)
-        excess, square = at_zero.excess(self._is_restricted)
-        start = excess > 0.0 and self._with_coefficients_held(np.log(excess / square))
-        if not start:
+        excess = Spread(self._fits, self.mode, self._is_free).excess(self._is_restricted)
+        if not excess > 0.0:
             return False
-        return self._find_root(*start) if self._is_restricted else self._find_maximum(*start)
+        position = self._find_root(0.0, FINE if self._is_restricted else COARSE)
+        if position < LEAST:
+            return False
+        if self._is_restricted:
+            found = self.mode
+            slope = self._move(position + SIDE).imbalance(True) / SIDE
+            self.mode = found
+        for _ in range(0 if self._is_restricted else 2):
+            bend, slope = self._look_around(position)
+            position = self._find_root(bend, FINE, position)
+        self.sd = self.mode.variance / np.sqrt(-0.5 * self._fits.n * min(slope, -FLAT))
+        return position > LEAST
 
-    def _with_coefficients_held(self, position):
-        """Logarithm of the variance beside coefficients as they are without intercepts.
+    def _expected(self, position) -> float:
+        """Imbalance at a variance where likelihoods of intercepts are normal, as at the mode."""
+        variance, mode = float(np.exp(position)), self.mode
+        inverse = DiagonalInverse(mode.curvature, variance, self._is_pooled)
+        b = mode.expected_at(variance)
+        return (b @ b + inverse.trace) / (len(b) * variance) - 1.0
 
-        Also the slope of the imbalance there, and the mode. None where the variance vanishes.
-        """
-        fits, last, known = self._fits, None, {}
-
-        def imbalance(position):
-            nonlocal last
-            last = fits.mode(float(np.exp(position)), last, refits=False)
-            is_pooled = fits.is_pooled and (self._is_restricted or fits.has_time)
-            inverse = DiagonalInverse(last.curvature, last.variance, is_pooled)
-            total = last.intercepts @ last.intercepts + inverse.trace
-            known[position] = total / (fits.n * last.variance) - 1.0
-            return known[position]
-
-        step = WIDE * np.sign(imbalance(position))
-        while step * imbalance(position + step) > 0.0:
-            position += step
-            if abs(position) > FARTHEST:
-                return None
-        found = brentq(imbalance, *sorted((position, position + step)), xtol=COARSE)
-        far = found + COARSE
-        slope = (imbalance(far) - imbalance(found)) / COARSE
-        return found - known[found] / slope, slope, last
-
-    def _move(self, position):
+    def _move(self, position, close=CLOSE):
         """Go to the mode at a variance; what varies there."""
-        self.mode = self._fits.mode(float(np.exp(position)), self.mode)
+        self.mode = self._fits.mode(float(np.exp(position)), self.mode, close)
         return Spread(self._fits, self.mode, self._is_free)
 
-    def _find_root(self, position, slope, start):
-        """Root of the equation of the variance, by secants."""
-        self.mode, before, step = start, None, 0.0
-        for _ in range(MOST_SECANTS):
-            value = self._move(position).imbalance(True)
-            if before is not None and (value - before) * step < 0.0:
-                slope = (value - before) / step
-            before, step = value, float(np.clip(-value / slope, -1.0, 1.0))
-            position += step
-            if abs(step) < FINE or position < -FARTHEST:
+    def _find_root(self, bend, enough, position=None):
+        """Logarithm of the variance where imbalance and `bend` cancel.
+
+        By secants, after a first slope as it is expected, until a step is small enough.
+        """
+        step, before, slope = -WIDE if position is None else COARSE, None, None
+        if position is None:
+            has_root = self._expected(LEAST) > 0.0 > self._expected(-LEAST)
+            position = brentq(self._expected, LEAST, -LEAST, xtol=COARSE) if has_root else 0.0
+        for _ in range(MOST_MODES):
+            close = max(CLOSE, (ROUGH * step) ** 2)
+            value = self._move(position, close).imbalance(self._is_restricted) + bend
+            if before is None:
+                ends = (self._expected(position + move) for move in (COARSE, -COARSE))
+                slope = min(np.subtract(*ends) / (2.0 * COARSE), -FLAT)
+            elif abs(step) > SHORT:
+                slope = min((value - before) / step, -FLAT)
+            before, step = value, float(np.clip(-value / slope, -WIDE, WIDE))
+            if abs(step) < enough and close <= CLOSE:
                 break
-        self._settle(position, 0.5 * self._fits.n * slope)
-        return position > -FARTHEST
+            position += step
+            if position < LEAST:
+                break
+        return position
 
-    def _find_maximum(self, position, slope, start):
-        """Maximum of L."""
-        self.mode = start
-        near = position - 2.0 * COARSE, position + 2.0 * COARSE
+    def _look_around(self, position):
+        """What L rises by because H changes with the mode, and its second derivative.
 
-        def loss(position):
-            return -self._move(position).integrated
-
-        found = minimize_scalar(loss, bracket=near, tol=FINE)
-        sides = loss(found.x - 2.0 * COARSE) + loss(found.x + 2.0 * COARSE)
-        self._settle(found.x, (2.0 * found.fun - sides) / (2.0 * COARSE) ** 2)
-        return found.x > -FARTHEST
-
-    def _settle(self, position, curvature):
-        """Go to the mode at the variance, of whose logarithm L has a second derivative."""
-        self._move(position)
-        self.sd = self.mode.variance / np.sqrt(-curvature) if curvature < 0.0 else np.nan
+        Both in units of the imbalance, half of which, a cluster, L rises by where H is constant.
+        """
+        middle, variance = self._move(position), np.exp(position)
+        low, high = (self._move(position + side) for side in (-SIDE, SIDE))
+        change = high.log_det(variance) - low.log_det(variance)
+        second = high.integrated + low.integrated - 2.0 * middle.integrated
+        n = self._fits.n
+        return -change / (2.0 * SIDE * n), 2.0 * second / (SIDE**2 * n)

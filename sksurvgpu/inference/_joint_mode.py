@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from ..backends.cpu.session import Session
-from ..backends.cpu.threads import Threads
+from ..backends.cpu.threads import Threads, one_blas_thread
 
-__all__ = ["DiagonalInverse", "Intercepts", "JointMode"]
+__all__ = ["CLOSE", "DiagonalInverse", "Intercepts", "JointMode"]
 
 MOST_STEPS, MOST_HALVINGS, N_SECANTS = 100, 30, 8
 # Units of log-likelihood, for every cluster, that another step would gain: the variance is then off
-# by less than a hundred-thousandth. With coefficients held it has to have two digits.
-CLOSE, NEAR = 1e-11, 1e-6
+# by less than a hundred-thousandth.
+CLOSE = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +39,13 @@ class JointMode:
     variance: float
     intercepts: np.ndarray  # (n_clusters,)
     curvature: np.ndarray  # d
+    pull: np.ndarray  # Z'u + d b
     solution: Any  # of the coefficients, with the intercepts in the offset
     settled: bool
 
     def expected_at(self, variance) -> np.ndarray:
         """Intercepts at another variance, nearly: their likelihood taken as normal."""
-        d = self.curvature
-        return self.intercepts * (d + 1.0 / self.variance) / (d + 1.0 / variance)
+        return self.pull / (self.curvature + 1.0 / variance)
 
     @property
     def penalty(self) -> float:
@@ -72,6 +72,7 @@ class Intercepts:
         self.has_time = problem.likelihood.pattern.has_cells
         self.is_pooled = pattern.ignores_shifts and len(pattern.group_ptr) == 2
         self.alpha = float(estimator.alpha)
+        self.secants = deque(maxlen=N_SECANTS)  # steps, and what they changed of Z'u
         self.plain, self._loan = prepared.solve_and_lend(self.alpha, 1)
 
     def offset_at(self, intercepts) -> np.ndarray:
@@ -86,16 +87,17 @@ class Intercepts:
         """The fit without intercepts, whose variance is 0."""
         nothing = np.zeros(self.n)
         self.evaluate(self.predict(self.plain.coef), nothing)
-        return JointMode(0.0, nothing, self.curvature(), self.plain, True)
+        scores = self.sum_rows(self.session.u)
+        return JointMode(0.0, nothing, self.curvature(), scores, self.plain, True)
 
     # -- the mode -------------------------------------------------------------------------------
-    def mode(self, variance, before=None, refits=True) -> JointMode:
-        """Mode at a variance, from another one; without `refits` the coefficients are held."""
-        solution = self.plain if before is None else before.solution
-        start = np.zeros(self.n) if before is None else before.expected_at(variance)
-        descent = _Descent(self, variance, solution, refits)
-        intercepts, settled = descent.run(start)
-        return JointMode(variance, intercepts, descent.curvature, descent.solution, settled)
+    def mode(self, variance, before, close=CLOSE) -> JointMode:
+        """Mode at a variance, from another one."""
+        descent = _Descent(self, variance, before.solution)
+        with one_blas_thread():
+            intercepts, settled = descent.run(before.expected_at(variance), close * self.n)
+        d, pull = descent.curvature, descent.scores + descent.curvature * intercepts
+        return JointMode(variance, intercepts, d, pull, descent.solution, settled)
 
     def refit(self, solution, intercepts):
         """Solution at the intercepts, from another one."""
@@ -125,41 +127,37 @@ class Intercepts:
 
 
 class _Descent:
-    """Steps in the intercepts by secants, over coefficients that follow or are held."""
+    """Steps in the intercepts by secants, over coefficients that follow them."""
 
-    def __init__(self, fits, variance, solution, refits):
-        self._fits, self._variance, self._refits = fits, variance, refits
-        self.solution, self._predictor = solution, fits.predict(solution.coef)
-        self._pairs = deque(maxlen=N_SECANTS)
-        self._enough = (CLOSE if refits else NEAR) * fits.n
+    def __init__(self, fits, variance, solution):
+        self._fits, self._variance, self.solution = fits, variance, solution
 
-    def run(self, b):
+    def run(self, b, enough):
         """Intercepts at the minimum, and whether it was reached."""
         gradient = self._slope(b)
         for _ in range(MOST_STEPS):
             step = -self._times_inverse(gradient)
             gain = -float(gradient @ step)
-            if gain <= self._enough:
+            if gain <= enough:
                 return b, True
             found = self._search(b, step, gain)
             if found is None:
                 return b, False
             step, after = found
-            if step @ (after - gradient) > 0.0:
-                self._pairs.append((step, after - gradient))
+            change = after - gradient - step / self._variance
+            if step @ change >= 0.0:
+                self._fits.secants.append((step, change))
             b, gradient = b + step, after
         return b, False
 
     def _slope(self, b):
         """Gradient at intercepts; None where there is none."""
         fits = self._fits
-        if self._refits:
-            self.solution = fits.refit(self.solution, b)
-            self._predictor = fits.predict(self.solution.coef)
-        if not np.isfinite(fits.evaluate(self._predictor, b)):
+        self.solution = fits.refit(self.solution, b)
+        if not np.isfinite(fits.evaluate(fits.predict(self.solution.coef), b)):
             return None
-        self.curvature = fits.curvature()
-        return b / self._variance - fits.sum_rows(fits.session.u)
+        self.curvature, self.scores = fits.curvature(), fits.sum_rows(fits.session.u)
+        return b / self._variance - self.scores
 
     def _search(self, b, step, gain):
         """A step, or a part of it, and the gradient after it.
@@ -178,13 +176,14 @@ class _Descent:
 
         Nocedal (1980), Mathematics of Computation 35.
         """
+        pairs = [(step, change + step / self._variance) for step, change in self._fits.secants]
         shares, result = [], gradient.copy()
-        for step, change in reversed(self._pairs):
+        for step, change in reversed(pairs):
             shares.append(step @ result / (step @ change))
             result -= shares[-1] * change
         inverse = DiagonalInverse(self.curvature, self._variance, self._fits.is_pooled)
         result = inverse.times(result)
-        for (step, change), share in zip(self._pairs, reversed(shares), strict=True):
+        for (step, change), share in zip(pairs, reversed(shares), strict=True):
             result += (share - change @ result / (step @ change)) * step
         return result
 

@@ -59,6 +59,25 @@ UNSETTLED = (
     "the intercepts are not at their optimum: lower `tol` of the estimator, or give `variance` a "
     "smaller number."
 )
+FORWARDED = """``{name}`` of the estimator, with the intercepts of clusters.
+
+        Parameters
+        ----------
+        X : scipy sparse matrix, ndarray, DataFrame or Design, of shape (n_samples, n_features)
+            Covariates.
+        *args : object
+            What that method of the estimator takes beside X.
+        cluster : array-like of shape (n_samples,), optional
+            Label of the cluster of each row. Intercepts of labels that the fit does not know are 0,
+            as all are without labels: what is predicted is that of a typical cluster, no mean.
+        **kwargs : object
+            Further arguments of that method.
+
+        Returns
+        -------
+        found : ndarray, pandas.DataFrame or float
+            What that method returns.
+        """
 
 
 def _forward(name):
@@ -74,7 +93,7 @@ def _forward(name):
         return found
 
     method.__name__, method.__qualname__ = name, f"RandomIntercepts.{name}"
-    method.__doc__ = f"``{name}`` of the estimator; rows of a known `cluster` have its intercept."
+    method.__doc__ = FORWARDED.format(name=name)
     return available_if(lambda self: hasattr(split_pipeline(self.estimator)[1], name))(method)
 
 
@@ -146,9 +165,7 @@ class RandomIntercepts(Versioned, BaseEstimator):
     (2, 1)
     """
 
-    __metadata_request__fit = dict.fromkeys(
-        ("cluster", "sample_weight", "strata", "offset"), True
-    )
+    __metadata_request__fit = dict.fromkeys(("cluster", "sample_weight", "strata", "offset"), True)
     __metadata_request__predict = {"cluster": True}  # noqa: RUF012
     __metadata_request__score = {"cluster": True}  # noqa: RUF012
 
@@ -236,7 +253,7 @@ class RandomIntercepts(Versioned, BaseEstimator):
     def _find_mode(self, fits, is_free):
         """The mode, and the standard error of its variance."""
         if not isinstance(self.variance, str):
-            return fits.mode(float(self.variance)), np.nan
+            return fits.mode(float(self.variance), fits.without()), np.nan
         search = VarianceSearch(fits, self.variance == "reml", is_free)
         if search.run():
             return search.mode, search.sd
