@@ -13,6 +13,7 @@ from sksurvgpu import (
     BayesianMultinomialLogistic,
     CauseSpecificCox,
     MultiStateCox,
+    RandomIntercepts,
 )
 from sksurvgpu.estimators import _docs
 from sksurvgpu.plotting import _display
@@ -20,7 +21,13 @@ from sksurvgpu.selection import models
 
 CLASSES = {face.cls.__name__: face.cls for face in FACES.values()}
 CLASSES |= {name: getattr(models, name) for name in models.__all__}
-OTHERS = BayesianLasso, BayesianMultinomialLogistic, CauseSpecificCox, MultiStateCox
+OTHERS = (
+    BayesianLasso,
+    BayesianMultinomialLogistic,
+    CauseSpecificCox,
+    MultiStateCox,
+    RandomIntercepts,
+)
 EVERY = CLASSES | {cls.__name__: cls for cls in OTHERS}
 PUBLIC = {
     f"{name}.{attribute}": (cls, attribute)

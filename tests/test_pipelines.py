@@ -586,5 +586,5 @@ def test_the_table_has_all_that_takes_an_estimator():
     # those of a pipeline that ends otherwise, or that fit what they take
     others = {"EffectsDisplay", "ProductColumns", "StackedIncidenceDisplay"}
     others |= {"CauseSpecificCox", "MultiStateCox"}
-    others |= {"probability_intervals"}
+    others |= {"RandomIntercepts", "probability_intervals"}
     assert named == {*TAKES, "bootstrap", "stability_selection", *others}

@@ -178,7 +178,7 @@ class VarianceSearch:
             return False
         if self._is_restricted:
             found = self.mode
-            slope = self._move(position + SIDE).imbalance(True) / SIDE
+            slope = self._move(position + SIDE, (ROUGH * SIDE) ** 2).imbalance(True) / SIDE
             self.mode = found
         for _ in range(0 if self._is_restricted else 2):
             bend, slope = self._look_around(position)

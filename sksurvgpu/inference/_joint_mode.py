@@ -30,6 +30,7 @@ MOST_STEPS, MOST_HALVINGS, N_SECANTS = 100, 30, 8
 # Units of log-likelihood, for every cluster, that another step would gain: the variance is then off
 # by less than a hundred-thousandth.
 CLOSE = 1e-11
+SCORES = 1e-3  # that coefficients may be off where it is more, over the root of all these units
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,19 +94,22 @@ class Intercepts:
     # -- the mode -------------------------------------------------------------------------------
     def mode(self, variance, before, close=CLOSE) -> JointMode:
         """Mode at a variance, from another one."""
-        descent = _Descent(self, variance, before.solution)
+        tol = float(self.estimator.tol)
+        if close > CLOSE:
+            tol = max(tol, SCORES * np.sqrt(close * self.n))
+        descent = _Descent(self, variance, before.solution, self.prepared.with_options(tol=tol))
         with one_blas_thread():
             intercepts, settled = descent.run(before.expected_at(variance), close * self.n)
         d, pull = descent.curvature, descent.scores + descent.curvature * intercepts
         return JointMode(variance, intercepts, d, pull, descent.solution, settled)
 
-    def refit(self, solution, intercepts):
+    def refit(self, prepared, solution, intercepts):
         """Solution at the intercepts, from another one."""
         start = {"coef": solution.coef[:, None], "null": (self.plain.null,)}
         if self._loan is not None:
             start |= {"loan": self._loan, "share": np.ones(1)}
         offset = self.offset_at(intercepts)[:, None]
-        return self.prepared.solve([self.alpha], offset=offset, **start)[0][0]
+        return prepared.solve([self.alpha], offset=offset, **start)[0][0]
 
     def predict(self, coef) -> np.ndarray:
         """Predictor without intercepts."""
@@ -129,8 +133,9 @@ class Intercepts:
 class _Descent:
     """Steps in the intercepts by secants, over coefficients that follow them."""
 
-    def __init__(self, fits, variance, solution):
+    def __init__(self, fits, variance, solution, prepared):
         self._fits, self._variance, self.solution = fits, variance, solution
+        self._prepared = prepared
 
     def run(self, b, enough):
         """Intercepts at the minimum, and whether it was reached."""
@@ -153,7 +158,7 @@ class _Descent:
     def _slope(self, b):
         """Gradient at intercepts; None where there is none."""
         fits = self._fits
-        self.solution = fits.refit(self.solution, b)
+        self.solution = fits.refit(self._prepared, self.solution, b)
         if not np.isfinite(fits.evaluate(fits.predict(self.solution.coef), b)):
             return None
         self.curvature, self.scores = fits.curvature(), fits.sum_rows(fits.session.u)

@@ -1,0 +1,374 @@
+"""Random intercepts, against R's survival and lme4, penalized indicators, and sums by hand."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.sparse import csr_array, hstack
+from scipy.special import gammaln
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import MaxAbsScaler
+
+from sksurvgpu import (
+    CoxLassoCCD,
+    CoxLassoCV,
+    FineGrayCCD,
+    Firth,
+    GroupLasso,
+    LinearCCD,
+    LogisticCCD,
+    PoissonCCD,
+    RandomIntercepts,
+    competing_risks,
+    make_pipeline,
+    surv,
+)
+from sksurvgpu.inference import _intercept_variance
+
+TIGHT = {"alpha": 0.0, "tol": 1e-9}
+ROW = np.arange(1, 301)
+X = np.column_stack([(ROW * 37 % 101) / 100, ROW * 53 % 11 < 5]).astype(float)
+CLUSTER = ROW * 17 % 23
+SHIFT = CLUSTER * 7 % 5
+TIME = (ROW * 71 % 61 + 1) / (1 + SHIFT)
+START = np.floor(TIME * (ROW * 29 % 10) / 20)
+EVENT, STRATUM = ROW * 13 % 7 < 4, ROW * 11 % 3 == 0
+COUNT = (ROW * 31 % 4 + SHIFT * (ROW * 19 % 3)) // 2
+Y = surv(EVENT, TIME, start=START)
+CAUSES = competing_risks(np.where(EVENT, 1 + (ROW * 23 % 5 < 2), 0), TIME)
+
+# survival 3.4: `kidney`
+KIDNEY = pd.DataFrame(
+    {
+        "time": [
+            *(8, 16, 23, 13, 22, 28, 447, 318, 30, 12, 24, 245, 7, 9, 511, 30, 53, 196, 15, 154),
+            *(7, 333, 141, 8, 96, 38, 149, 70, 536, 25, 17, 4, 185, 177, 292, 114, 22, 159, 15),
+            *(108, 152, 562, 402, 24, 13, 66, 39, 46, 12, 40, 113, 201, 132, 156, 34, 30, 2, 25),
+            *(130, 26, 27, 58, 5, 43, 152, 30, 190, 5, 119, 8, 54, 16, 6, 78, 63, 8),
+        ],
+        "age": [
+            *(28, 28, 48, 48, 32, 32, 31, 32, 10, 10, 16, 17, 51, 51, 55, 56, 69, 69, 51, 52, 44),
+            *(44, 34, 34, 35, 35, 42, 42, 17, 17, 60, 60, 60, 60, 43, 44, 53, 53, 44, 44, 46, 47),
+            *(30, 30, 62, 63, 42, 43, 43, 43, 57, 58, 10, 10, 52, 52, 53, 53, 54, 54, 56, 56, 50),
+            *(51, 57, 57, 44, 45, 22, 22, 42, 42, 52, 52, 60, 60),
+        ],
+        "sex": [
+            *map(
+                int,
+                "1122112211221122221122222222221122222222112222221122222211222222222222222211",
+            )
+        ],
+        "id": np.repeat(np.arange(1, 39), 2),
+    }
+)
+STATUS = np.array(
+    [*map(int, "1110111111111111111111101100101011110010111011101101111111111101111011000110")]
+)
+# lme4 1.1-31: `cbpp`
+HERD = np.repeat(np.arange(1, 16), [4, 3, 4, 4, 4, 4, 4, 1, 4, 4, 4, 4, 4, 4, 4])
+PERIOD = [1, 2, 3, 4, 1, 2, 3, *[1, 2, 3, 4] * 5, 1, *[1, 2, 3, 4] * 7]
+SICK = (
+    "2 3 4 0 3 1 1 8 2 0 2 2 0 2 0 5 0 0 1 3 0 0 1 8 1 3 0 12 2 0 0 0 1 1 0 2 0 5 3 1 2 1 0 0 1 2"
+)
+SICK += " 0 0 11 0 0 0 1 1 1 0"
+HEADS = "14 12 9 5 22 18 21 22 16 16 20 10 10 9 6 18 25 24 4 17 17 18 20 16 10 9 5 34 9 6 8 6 22 22"
+HEADS += " 18 22 25 27 22 22 10 8 6 5 21 24 19 23 19 2 3 2 19 15 15 15"
+SICK, HEADS = (np.array(text.split(), int) for text in (SICK, HEADS))
+
+
+def fit(estimator, X, y, cluster, variance="reml", **given):
+    return RandomIntercepts(estimator, variance=variance).fit(X, y, cluster, **given)
+
+
+# coxph(Surv(time, status) ~ age + sex + frailty(id, distribution="gaussian", sparse=FALSE), kidney,
+# ties="breslow"), of 200 outer iterations
+def test_reml_is_that_of_frailty():
+    table, y = KIDNEY[["age", "sex"]], surv(STATUS == 1, KIDNEY["time"])
+    model = fit(CoxLassoCCD(**TIGHT), table, y, KIDNEY["id"])
+    np.testing.assert_allclose(model.variance_, 0.573168850555, rtol=5e-5)
+    result = model.wald()
+    np.testing.assert_allclose(result.coef, [0.00502619106692, -1.39801292681233], rtol=2e-5)
+    expected = [0.0122757000486, 0.4375160934217]
+    np.testing.assert_allclose(result.standard_errors, expected, rtol=1e-5)
+    assert result.feature_names.tolist() == ["age", "sex"]
+    assert model.summary().equals(result.summary())
+    assert model.cluster_effects_.index.tolist() == sorted(set(KIDNEY["id"]))
+
+
+# coxph(Surv(start, time, event) ~ x1 + x2 + strata(s) + frailty(g, "gaussian", sparse=FALSE))
+FRAILTY = {
+    "breslow": [
+        *(-0.10014326546903, -0.00500752920106, 0.27040014202409, 0.15971607868789),
+        0.62456897659233,
+    ],
+    "efron": [
+        *(-0.10195020753415, -0.00332244019002, 0.27050515473242, 0.15972561850411),
+        0.63086124753051,
+    ],
+}
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_strata_entries_and_ties_are_those_of_frailty(ties):
+    model = fit(CoxLassoCCD(ties=ties, **TIGHT), X, Y, CLUSTER, strata=STRATUM)
+    *expected, variance = FRAILTY[ties]
+    found = [*model.estimator_.coef_, *model.wald().standard_errors]
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(model.variance_, variance, rtol=1e-4)
+
+
+# glmer(y ~ period + (1 | herd), binomial, nAGQ = 0), and poisson; tolPwrss=1e-12, bobyqa's
+# rhoend=1e-10; standard errors by vcov(use.hessian=FALSE), log-likelihoods by logLik
+def test_ml_of_logistic_models_is_that_of_glmer():
+    row = np.repeat(np.arange(56), HEADS)
+    sick = np.concatenate([np.arange(n) < k for n, k in zip(HEADS, SICK, strict=True)])
+    table = np.equal.outer(np.array(PERIOD)[row], [2, 3, 4]).astype(float)
+    model = fit(LogisticCCD(**TIGHT), table, sick, HERD[row], "ml")
+    expected = [-1.360471721264, -0.976177507293, -1.111076928588, -1.559680557113]
+    found = [model.estimator_.intercept_, *model.estimator_.coef_]
+    np.testing.assert_allclose(found, expected, rtol=3e-5)
+    np.testing.assert_allclose(model.variance_, 0.411926325687, rtol=2e-4)
+    np.testing.assert_allclose(model.log_likelihood_, -277.529955157, atol=1e-6)
+    expected = [0.303287345152, 0.323511799779, 0.424455498144]
+    np.testing.assert_allclose(model.wald().standard_errors, expected, rtol=1e-4)
+    expected = [0.556918735267, -0.329483995826, 0.368973521165]
+    np.testing.assert_allclose(model.cluster_effects_.loc[[1, 2, 3]], expected, rtol=1e-4)
+
+
+def test_ml_of_poisson_models_is_that_of_glmer():
+    model = fit(PoissonCCD(**TIGHT), X, COUNT, CLUSTER, "ml")
+    found = [model.estimator_.intercept_, *model.estimator_.coef_, *model.wald().standard_errors]
+    expected = [0.3537559981447, -0.0390430340488, -0.0284424434131, 0.1638779104838]
+    np.testing.assert_allclose(found, [*expected, 0.0958159805336], rtol=2e-4)
+    np.testing.assert_allclose(model.variance_, 0.2205898720140, rtol=1e-4)
+    loglik = model.log_likelihood_ - gammaln(COUNT + 1).sum()
+    np.testing.assert_allclose(loglik, -455.5151098369413, atol=1e-6)
+    restricted = fit(PoissonCCD(**TIGHT), X, COUNT, CLUSTER)
+    assert restricted.variance_ > model.variance_  # for the degrees of freedom of two columns
+
+
+# -- one function of coefficients and intercepts ---------------------------------------------------
+GIVEN = {
+    "cox": (CoxLassoCCD, Y, {"strata": STRATUM}),
+    "fine_gray": (FineGrayCCD, CAUSES, {}),
+    "logistic": (LogisticCCD, EVENT, {}),
+    "poisson": (PoissonCCD, COUNT, {}),
+}
+
+
+@pytest.mark.parametrize("penalty", [None, GroupLasso([0, 0, 1])])
+@pytest.mark.parametrize("name", GIVEN)
+def test_intercepts_are_the_coefficients_of_indicators_under_a_ridge(name, penalty):
+    kind, y, given = GIVEN[name]
+    weight, variance = 1.0 + ROW % 3, 0.3
+    of_cluster = np.column_stack([X, (CLUSTER % 4 == 1) * 2.0])  # a column that clusters have
+    alpha = 0.002
+    model = kind(alpha=alpha, tol=1e-9, penalty=penalty)
+    found = fit(model, of_cluster, y, CLUSTER, variance, sample_weight=weight, **given)
+    factor = weight.sum() * alpha * variance
+    if penalty is not None:
+        return assert_stationary(found, of_cluster, y, weight, given)
+    indicators = csr_array(np.equal.outer(CLUSTER, np.arange(23)).astype(float))
+    both = kind(
+        alpha=alpha,
+        tol=1e-9,
+        l1_ratio=np.repeat([1.0, 0.0], [3, 23]),
+        penalty_factor=np.repeat([1.0, 1.0 / factor], [3, 23]),
+    )
+    both.fit(hstack([csr_array(of_cluster), indicators]), y, sample_weight=weight, **given)
+    np.testing.assert_allclose(found.estimator_.coef_, both.coef_[:3], atol=2e-6)
+    np.testing.assert_allclose(found.cluster_effects_, both.coef_[3:], atol=5e-6)
+    assert np.isnan(found.variance_p_value_) and np.isnan(found.variance_sd_)
+
+
+def assert_stationary(found, table, y, weight, given):
+    """At the intercepts, a fit with the intercepts in its offset is the fit."""
+    effects = found.cluster_effects_.to_numpy()
+    other = clone(found.estimator).fit(
+        table, y, sample_weight=weight, offset=effects[CLUSTER], **given
+    )
+    np.testing.assert_allclose(found.estimator_.coef_, other.coef_, atol=1e-6)
+    assert found.estimator_.coef_.any() and effects.any()
+
+
+def by_hand(beta, b, time, event, table, codes):
+    """Breslow's log-likelihood, its gradient and information in coefficients and intercepts."""
+    wide = np.column_stack([table, np.equal.outer(codes, np.arange(len(b)))]).astype(float)
+    predictor = wide @ np.append(beta, b)
+    total, gradient, information = 0.0, 0.0, 0.0
+    for i in np.flatnonzero(event):
+        at_risk = time >= time[i]
+        w, x = np.exp(predictor[at_risk]), wide[at_risk]
+        mean = w @ x / w.sum()
+        total += predictor[i] - np.log(w.sum())
+        gradient = gradient + wide[i] - mean
+        information = information + (x.T * w) @ x / w.sum() - np.outer(mean, mean)
+    return total, gradient, information
+
+
+def marginal(variance, n_steps=30):
+    """Laplace's approximation at the mode, Newton's, and the equation of REML, both by hand."""
+    position = np.zeros(2 + 23)
+    ridge = np.diag(np.repeat([0.0, 1.0 / variance], [2, 23]))
+    for _ in range(n_steps):
+        loglik, gradient, H = by_hand(position[:2], position[2:], TIME, EVENT, X, CLUSTER)
+        position = position + np.linalg.solve(H + ridge, gradient - ridge @ position)
+    b, inverse = position[2:], np.linalg.inv(H + ridge)
+    log_det = np.linalg.slogdet(variance * H[2:, 2:] + np.eye(23))[1]
+    value = loglik - 0.5 * b @ b / variance - 0.5 * log_det
+    return value, (b @ b + np.trace(inverse[2:, 2:])) / (23 * variance) - 1.0, inverse
+
+
+def test_laplace_s_likelihood_and_its_maximum_are_those_by_hand():
+    y = surv(EVENT, TIME)
+    for variance in (0.1, 0.7):
+        model = fit(CoxLassoCCD(**TIGHT), X, y, CLUSTER, variance)
+        value, _, inverse = marginal(variance)
+        np.testing.assert_allclose(model.log_likelihood_, value, atol=1e-5)
+        np.testing.assert_allclose(model.wald().covariance, inverse[:2, :2], rtol=1e-4)
+    best = fit(CoxLassoCCD(**TIGHT), X, y, CLUSTER, "ml")
+    step = 0.02
+    low, middle, high = (marginal(best.variance_ * np.exp(s))[0] for s in (-step, 0.0, step))
+    second = (high + low - 2 * middle) / step**2
+    np.testing.assert_allclose((high - low) / (2 * step), 0.0, atol=5e-4 * abs(second))
+    np.testing.assert_allclose(best.variance_sd_, best.variance_ / np.sqrt(-second), rtol=0.02)
+    null = CoxLassoCCD(**TIGHT).fit(X, y).log_likelihood_
+    np.testing.assert_allclose(best.log_likelihood_, middle, atol=1e-4)
+    assert 0 < best.variance_p_value_ < 1e-3 and middle - null > 5
+    restricted = fit(CoxLassoCCD(**TIGHT), X, y, CLUSTER)
+    np.testing.assert_allclose(marginal(restricted.variance_)[1], 0.0, atol=1e-4)
+
+
+def test_many_clusters_go_without_what_two_have_in_common(monkeypatch):
+    exact = fit(CoxLassoCCD(**TIGHT), X, Y, CLUSTER, "ml")
+    monkeypatch.setattr(_intercept_variance, "MOST_PRODUCTS", 0.0)
+    near = fit(CoxLassoCCD(**TIGHT), X, Y, CLUSTER, "ml")
+    assert 0 < abs(near.variance_ / exact.variance_ - 1.0) < 0.05
+    np.testing.assert_allclose(near.wald().standard_errors, exact.wald().standard_errors, rtol=0.03)
+
+
+def test_weights_are_counts_of_rows():
+    weight = ROW % 3
+    weighted = fit(PoissonCCD(**TIGHT), X, COUNT, CLUSTER, sample_weight=weight)
+    many = np.repeat(np.arange(300), weight)
+    repeated = fit(PoissonCCD(**TIGHT), X[many], COUNT[many], CLUSTER[many])
+    np.testing.assert_allclose(weighted.variance_, repeated.variance_, rtol=1e-4)
+    np.testing.assert_allclose(
+        weighted.wald().standard_errors, repeated.wald().standard_errors, rtol=1e-4
+    )
+
+
+# -- what is predicted -----------------------------------------------------------------------------
+def test_predictions_have_the_intercepts_of_known_clusters():
+    cox = fit(CoxLassoCCD(alpha=0.005), X, Y, CLUSTER, 0.5)
+    effects = cox.cluster_effects_
+    who = pd.DataFrame(X[:3], index=["a", "b", "c"])
+    moved = cox.predict(who, cluster=[4, 2, 99]) - cox.predict(who)
+    np.testing.assert_allclose(moved, [effects[4], effects[2], 0.0], atol=1e-15)
+    risk = cox.predict_risk(who, [5.0, 20.0], cluster=[4, 2, 99])
+    assert risk.index.tolist() == ["a", "b", "c"]
+    plain = np.log(1.0 - cox.predict_risk(who, [5.0, 20.0]))
+    ratio = np.log(1.0 - risk) / plain
+    np.testing.assert_allclose(ratio, np.exp([[effects[4]] * 2, [effects[2]] * 2, [0.0] * 2]))
+    curve = cox.predict_survival_function(who, cluster=[4, 2, 99], return_array=True)
+    place = np.searchsorted(cox.estimator_.unique_times_, 20.0, side="right") - 1
+    np.testing.assert_allclose(1.0 - curve[:, place], risk[20.0])
+    assert cox.score(X, Y, cluster=CLUSTER) > cox.score(X, Y) + 0.05
+    logistic = fit(LogisticCCD(alpha=0.001), X, TIME > 10, CLUSTER, 0.5)
+    odds = np.diff(np.log(logistic.predict_proba(X[:2], cluster=[4, 99])))[:, 0]
+    np.testing.assert_allclose(odds, logistic.decision_function(X[:2], cluster=[4, 99]))
+    assert logistic.score(X, TIME > 10, cluster=CLUSTER) > logistic.score(X, TIME > 10)
+    assert not hasattr(logistic, "predict_risk") and not hasattr(cox, "predict_proba")
+    counts = fit(PoissonCCD(alpha=0.001), X, COUNT, CLUSTER, 0.2)
+    ratio = counts.predict(X[:2], cluster=[4, 99]) / counts.predict(X[:2])
+    np.testing.assert_allclose(ratio, [np.exp(counts.cluster_effects_[4]), 1.0])
+
+
+def test_copies_pickles_and_pipelines():
+    pipe = make_pipeline(MaxAbsScaler(), CoxLassoCCD(alpha=0.01))
+    model = RandomIntercepts(pipe, variance=0.4)
+    assert (
+        repr(clone(model)) == repr(model) and "estimator__maxabsscaler__copy" in model.get_params()
+    )
+    model.fit(X * [50.0, 1.0], Y, CLUSTER)
+    plain = fit(pipe[-1], X / X.max(axis=0), Y, CLUSTER, 0.4)
+    pd.testing.assert_series_equal(model.cluster_effects_, plain.cluster_effects_, rtol=1e-6)
+    again = pickle.loads(pickle.dumps(model))
+    found = again.predict(X * [50.0, 1.0], cluster=CLUSTER)
+    np.testing.assert_allclose(found, plain.predict(X / X.max(axis=0), cluster=CLUSTER), rtol=1e-6)
+    assert model.n_features_in_ == 2
+    with pytest.raises(NotFittedError):
+        clone(model).predict(X)
+
+
+def test_penalties_of_cross_validation_are_those_without_intercepts():
+    chooser = CoxLassoCV(cv=3, n_alphas=5)
+    model = fit(chooser, X, Y, CLUSTER, 0.4)
+    alpha = clone(chooser).fit(X, Y).alpha_
+    assert model.estimator_.alpha == alpha and type(model.estimator_) is CoxLassoCCD
+    same = fit(CoxLassoCCD(alpha=alpha), X, Y, CLUSTER, 0.4)
+    np.testing.assert_allclose(model.estimator_.coef_, same.estimator_.coef_, atol=1e-8)
+
+
+def test_searches_of_scikit_learn_hand_labels_on():
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = RandomIntercepts(LogisticCCD(), variance=0.4)
+        search = GridSearchCV(model, {"estimator__alpha": [0.001, 0.1], "variance": [0.1]}, cv=2)
+        search.fit(X, TIME > 10, cluster=CLUSTER)
+    assert search.best_estimator_.variance_ == 0.1
+    assert len(search.best_estimator_.cluster_effects_) == 23
+
+
+# -- what cannot be --------------------------------------------------------------------------------
+def test_a_variance_of_zero_is_the_fit_without_intercepts():
+    chance = np.arange(300) // 2 % 30  # nothing that times depend on
+    y = surv(EVENT, ROW * 71 % 61 + 1.0)
+    with pytest.warns(UserWarning, match="variance of the intercepts is zero"):
+        model = fit(CoxLassoCCD(**TIGHT), X, y, chance)
+    plain = CoxLassoCCD(**TIGHT).fit(X, y)
+    assert model.variance_ == 0.0 and model.variance_p_value_ == 1.0
+    assert np.isnan(model.variance_sd_) and not model.cluster_effects_.any()
+    np.testing.assert_array_equal(model.estimator_.coef_, plain.coef_)
+    assert model.log_likelihood_ == plain.log_likelihood_
+
+
+def test_labels_that_say_nothing_are_refused_or_named():
+    model = RandomIntercepts(PoissonCCD(alpha=0.01), variance=0.1)
+    with pytest.raises(ValueError, match="one label \\(7\\) for all 300 rows"):
+        model.fit(X, COUNT, np.full(300, 7))
+    with pytest.warns(UserWarning, match="every label of `cluster` is of one row"):
+        model.fit(X, COUNT, ROW)
+    with pytest.raises(ValueError, match="1 missing value"):
+        model.fit(X, COUNT, np.where(ROW == 9, np.nan, CLUSTER))
+    with pytest.raises(ValueError, match="`cluster` has 299"):
+        model.fit(X, COUNT, CLUSTER[1:])
+    model.fit(X, COUNT, CLUSTER)
+    with pytest.warns(UserWarning, match="no label of `cluster` is one of the fit"):
+        model.predict(X[:2], cluster=["a", "b"])
+    with pytest.raises(ValueError, match="set alpha=0"):
+        model.wald()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "variance", "error", "match"),
+    [
+        (LinearCCD(), "ml", TypeError, "of type LinearCCD; pass a Cox, Fine-Gray"),
+        (CoxLassoCCD(relax=0.5), "ml", ValueError, "set_params\\(relax=None\\)"),
+        (CoxLassoCCD(penalty=Firth()), "ml", ValueError, "set_params\\(penalty=None\\)"),
+        (CoxLassoCCD(), "mle", ValueError, "`variance` is 'mle'"),
+        (CoxLassoCCD(), 0.0, ValueError, "`variance` is 0.0"),
+        (CoxLassoCCD(), True, ValueError, "`variance` is True"),
+    ],
+)
+def test_other_estimators_and_variances_are_refused(estimator, variance, error, match):
+    with pytest.raises(error, match=match):
+        fit(estimator, X, Y, CLUSTER, variance)
+
+
+def test_arguments_that_the_estimator_lacks_are_refused():
+    with pytest.raises(TypeError, match="`strata` is no argument of Poisson"):
+        fit(PoissonCCD(), X, COUNT, CLUSTER, 0.1, strata=STRATUM)
