@@ -21,6 +21,7 @@ COMMANDS = {
     "startup": ("startup", "import, first fit, compiling"),
     "coverage": ("coverage", "how often bootstrap and profile intervals hold the truth"),
     "debiased": ("coverage", "the same of all coefficients: debiased lasso, Wald"),
+    "clusters": ("clusters", "the same of coefficients beside random intercepts"),
     "bayes": ("bayes", "Bayesian samplers beside monomvn and polyagamma"),
     "long_tables": ("tables", "reading long tables, choosing rows"),
     "episodes": ("tables", "rows at risk and case series from lines and eras"),

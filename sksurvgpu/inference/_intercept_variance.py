@@ -25,7 +25,7 @@ from ..information.rows import MOST_NUMBERS, FittedRows
 from ..information.views import view_of
 from ._joint_mode import CLOSE, DiagonalInverse
 
-__all__ = ["Spread", "VarianceSearch"]
+__all__ = ["ModeInformation", "VarianceSearch"]
 
 MOST_PRODUCTS = 2e9  # that an exact H may take: rows times squared clusters, about a second
 WIDE, COARSE, SIDE, SHORT, FINE = (
@@ -60,7 +60,7 @@ class DenseInverse:
         return float(np.log(self._v * self._values).sum())
 
 
-class Spread:
+class ModeInformation:
     """Information of intercepts, and of coefficients that `is_free` names, at a mode."""
 
     def __init__(self, fits, mode, is_free):
@@ -94,12 +94,12 @@ class Spread:
         return self._inverse(self._fits.is_pooled, self._mode.variance)
 
     def _held(self, variance):
-        """The same of the likelihood as it is, where a single intercept is held."""
+        """Inverse of H + I/v of the likelihood as it is, where a single intercept is held."""
         return self._inverse(self._fits.is_pooled and self._fits.has_time, variance)
 
     def log_det(self, variance) -> float:
         """log det(vH + I) of the likelihood as it is."""
-        return self._held(variance).log_det
+        return self._held(variance).log_det if variance else 0.0
 
     @cached_property
     def _of_columns(self):
@@ -129,13 +129,15 @@ class Spread:
     @property
     def integrated(self) -> float:
         """L at the mode."""
-        return -self._mode.objective - 0.5 * self.log_det(self._mode.variance)
+        mode = self._mode
+        square = mode.intercepts @ mode.intercepts / mode.variance if mode.variance else 0.0
+        return -mode.solution.objective - 0.5 * square - 0.5 * self.log_det(mode.variance)
 
     @property
     def log_likelihood(self) -> float:
         """L without the penalty of the coefficients."""
-        loglik, mode = self._mode.solution.loglik, self._mode
-        return self.integrated + mode.penalty if mode.variance else loglik
+        solution = self._mode.solution
+        return self.integrated + solution.objective + solution.loglik
 
     def imbalance(self, is_restricted) -> float:
         """Right side of the equation of the variance over its left, less 1."""
@@ -170,7 +172,7 @@ class VarianceSearch:
 
     def run(self) -> bool:
         """Find the mode at the variance and its standard error; False where that is zero."""
-        excess = Spread(self._fits, self.mode, self._is_free).excess(self._is_restricted)
+        excess = ModeInformation(self._fits, self.mode, self._is_free).excess(self._is_restricted)
         if not excess > 0.0:
             return False
         position = self._find_root(0.0, FINE if self._is_restricted else COARSE)
@@ -196,7 +198,7 @@ class VarianceSearch:
     def _move(self, position, close=CLOSE):
         """Go to the mode at a variance; what varies there."""
         self.mode = self._fits.mode(float(np.exp(position)), self.mode, close)
-        return Spread(self._fits, self.mode, self._is_free)
+        return ModeInformation(self._fits, self.mode, self._is_free)
 
     def _find_root(self, bend, enough, position=None):
         """Logarithm of the variance where imbalance and `bend` cancel.
@@ -226,7 +228,7 @@ class VarianceSearch:
     def _look_around(self, position):
         """What L rises by because H changes with the mode, and its second derivative.
 
-        Both in units of the imbalance, half of which, a cluster, L rises by where H is constant.
+        In units of the imbalance: half of that, a cluster, L rises by where H is constant.
         """
         middle, variance = self._move(position), np.exp(position)
         low, high = (self._move(position + side) for side in (-SIDE, SIDE))

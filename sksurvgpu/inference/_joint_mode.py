@@ -1,4 +1,4 @@
-r"""Random intercepts of clusters: where they and the coefficients are, and how they vary.
+r"""Random intercepts of clusters, and the coefficients beside them, at a variance v.
 
 With the log-likelihood :math:`\ell`, the indicators Z of clusters and the penalty P of the columns,
 
@@ -10,7 +10,6 @@ derivative is at most :math:`H + I/v`, :math:`H = Z'(-\ell'')Z`, and secants lea
 clusters and columns have in common. Of H there is its diagonal d, sums of h by cluster, less
 :math:`dd'/\sum d` where the mean of all rows is free: exactly H with an intercept, and of risk sets
 what is left of H as clusters become many and small.
-
 """
 
 from __future__ import annotations
@@ -47,16 +46,6 @@ class JointMode:
     def expected_at(self, variance) -> np.ndarray:
         """Intercepts at another variance, nearly: their likelihood taken as normal."""
         return self.pull / (self.curvature + 1.0 / variance)
-
-    @property
-    def penalty(self) -> float:
-        """Penalty of the coefficients."""
-        return self.solution.objective + self.solution.loglik
-
-    @property
-    def objective(self) -> float:
-        """Minimum of f."""
-        return self.solution.objective + 0.5 * self.intercepts @ self.intercepts / self.variance
 
 
 class Intercepts:

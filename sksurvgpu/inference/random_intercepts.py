@@ -40,7 +40,7 @@ from ..estimators.regression import PoissonCCD
 from ..estimators.survival import CoxLassoCCD
 from ..selection.cv import CrossValidated
 from ._covariance import invert_of
-from ._intercept_variance import Spread, VarianceSearch
+from ._intercept_variance import ModeInformation, VarianceSearch
 from ._joint_mode import Intercepts
 from .wald import WaldResult
 
@@ -65,13 +65,9 @@ FORWARDED = """``{name}`` of the estimator, with the intercepts of clusters.
         ----------
         X : scipy sparse matrix, ndarray, DataFrame or Design, of shape (n_samples, n_features)
             Covariates.
-        *args : object
-            What that method of the estimator takes beside X.
         cluster : array-like of shape (n_samples,), optional
             Label of the cluster of each row. Intercepts of labels that the fit does not know are 0,
             as all are without labels: what is predicted is that of a typical cluster, no mean.
-        **kwargs : object
-            Further arguments of that method.
 
         Returns
         -------
@@ -94,7 +90,7 @@ def _forward(name):
 
     method.__name__, method.__qualname__ = name, f"RandomIntercepts.{name}"
     method.__doc__ = FORWARDED.format(name=name)
-    return available_if(lambda self: hasattr(split_pipeline(self.estimator)[1], name))(method)
+    return available_if(lambda self: hasattr(split_pipeline(self._chosen())[1], name))(method)
 
 
 @documented
@@ -111,9 +107,10 @@ class RandomIntercepts(Versioned, BaseEstimator):
 
     Parameters
     ----------
-    estimator : estimator or pipeline
-        `CoxLassoCCD`, `FineGrayCCD`, `LogisticCCD` or `PoissonCCD`, of which a copy is fitted, with
-        whatever penalty. Of a cross-validated one the penalty is chosen without the intercepts.
+    estimator : estimator, pipeline or None, default=None
+        `CoxLassoCCD` (by default), `FineGrayCCD`, `LogisticCCD` or `PoissonCCD`, of which a copy is
+        fitted, with whatever penalty. Of a cross-validated one the penalty is chosen without the
+        intercepts.
     variance : {"reml", "ml"} or float, default="reml"
         How v is estimated, or v itself. "ml" maximizes Laplace's approximation of the likelihood
         of v; "reml" solves the equation of Ripatti and Palmgren, for the degrees of freedom of
@@ -135,21 +132,12 @@ class RandomIntercepts(Versioned, BaseEstimator):
     log_likelihood_ : float
         Laplace's approximation of the log-likelihood without the intercepts.
 
-    See Also
-    --------
-    wald : Robust errors of a fit without intercepts, which ask less of clusters.
-
     Notes
     -----
-    "reml" of a Cox model is ``frailty(id, dist="gauss")`` of R's survival, "ml" is coxme; of
-    logistic and Poisson models "ml" is lme4's ``glmer(nAGQ=0)``. Where every cluster has few
-    events of a yes or no, Laplace's approximation makes the variance too small.
+    Of a Cox model "reml" is ``frailty(id, dist="gauss")`` of R's survival, of logistic and Poisson
+    models "ml" is lme4's ``glmer(nAGQ=0)``; :doc:`/models/clusters` says where they are biased.
 
-    The second derivatives of intercepts are exact for up to some hundred clusters (and always in
-    logistic and Poisson models); beyond, what the risk sets of a Cox or Fine-Gray model have two
-    clusters in common for is approximated, as coxme leaves it out there.
-
-    With scikit-learn's metadata routing, the arguments beyond X and y are requested.
+    With scikit-learn's metadata routing, ``cluster`` and what else rows have is requested.
 
     Examples
     --------
@@ -169,7 +157,7 @@ class RandomIntercepts(Versioned, BaseEstimator):
     __metadata_request__predict = {"cluster": True}  # noqa: RUF012
     __metadata_request__score = {"cluster": True}  # noqa: RUF012
 
-    def __init__(self, estimator, *, variance="reml"):
+    def __init__(self, estimator=None, *, variance="reml"):
         self.estimator = estimator
         self.variance = variance
 
@@ -207,9 +195,12 @@ class RandomIntercepts(Versioned, BaseEstimator):
         self._labels = labels
         return self
 
+    def _chosen(self):
+        return CoxLassoCCD() if self.estimator is None else self.estimator
+
     def _check(self, given):
         """Steps and model of the estimator."""
-        steps, model = split_pipeline(self.estimator)
+        steps, model = split_pipeline(self._chosen())
         if not isinstance(model, MODELS):
             refuse_type(self.estimator, fitted="a Cox, Fine-Gray, logistic or Poisson")
         known = signature(model.fit).parameters
@@ -242,10 +233,10 @@ class RandomIntercepts(Versioned, BaseEstimator):
             doubts.append(UNSETTLED)
         if doubts:
             warn(" ".join(doubts), ConvergenceWarning)
-        spread = Spread(fits, mode, is_free)
-        self.variance_, self._effects = mode.variance, mode.intercepts
-        self.log_likelihood_, self.variance_p_value_ = spread.log_likelihood, np.nan
-        self._inverse = invert_of(model, spread.information) if is_free.all() else None
+        found = ModeInformation(fits, mode, is_free)
+        self.variance_, self._effects = float(mode.variance), mode.intercepts
+        self.log_likelihood_, self.variance_p_value_ = found.log_likelihood, np.nan
+        self._inverse = invert_of(model, found.information) if is_free.all() else None
         if is_free.all() and isinstance(self.variance, str):
             gain = 2.0 * (self.log_likelihood_ - fits.plain.loglik)
             self.variance_p_value_ = float(0.5 * chi2.sf(gain, 1)) if gain > 0.0 else 1.0
@@ -256,7 +247,7 @@ class RandomIntercepts(Versioned, BaseEstimator):
             return fits.mode(float(self.variance), fits.without()), np.nan
         search = VarianceSearch(fits, self.variance == "reml", is_free)
         if search.run():
-            return search.mode, search.sd
+            return search.mode, float(search.sd)
         warn(ZERO)
         return fits.without(), np.nan
 
@@ -314,17 +305,6 @@ class RandomIntercepts(Versioned, BaseEstimator):
             _fitted=model.coef_.copy(),
         )
 
-    def summary(self):
-        """Table of the coefficients, with standard errors where nothing is penalized.
-
-        Returns
-        -------
-        table : pandas.DataFrame
-            As ``summary`` of `WaldResult`, or of the estimator.
-        """
-        model = self._fitted_model()
-        return model.summary() if self._inverse is None else self.wald().summary()
-
     # -- predicting -----------------------------------------------------------------------------
     decision_function = _forward("decision_function")
     predict = _forward("predict")
@@ -365,7 +345,7 @@ class RandomIntercepts(Versioned, BaseEstimator):
         return np.append(self._effects, 0.0)[codes]
 
     def __sklearn_tags__(self):
-        return get_tags(self.estimator)
+        return get_tags(self._chosen())
 
 
 def _read_clusters(cluster, n_rows):
