@@ -209,7 +209,7 @@ def by_hand(beta, b, time, event, table, codes):
     return total, gradient, information
 
 
-def marginal(variance, n_steps=30):
+def marginal(variance, n_steps=8):
     """Laplace's approximation at the mode, Newton's, and the equation of REML, both by hand."""
     position = np.zeros(2 + 23)
     ridge = np.diag(np.repeat([0.0, 1.0 / variance], [2, 23]))
@@ -240,6 +240,20 @@ def test_laplace_s_likelihood_and_its_maximum_are_those_by_hand():
     assert 0 < best.variance_p_value_ < 1e-3 and middle - null > 5
     restricted = fit(CoxLassoCCD(**TIGHT), X, y, CLUSTER)
     np.testing.assert_allclose(marginal(restricted.variance_)[1], 0.0, atol=1e-4)
+
+
+def test_an_intercept_is_one_of_the_columns_of_reml():
+    uneven = np.minimum(CLUSTER, 9)
+    model = fit(PoissonCCD(**TIGHT), X, COUNT, uneven)
+    b, fitted = model.cluster_effects_.to_numpy(), model.estimator_
+    wide = np.column_stack([np.ones(300), X, np.equal.outer(uneven, np.arange(10))])
+    mean = np.exp(wide @ np.concatenate([[fitted.intercept_], fitted.coef_, b]))
+    np.testing.assert_allclose(mean.sum(), COUNT.sum(), rtol=1e-6)
+    ridge = np.diag(np.repeat([0.0, 1.0 / model.variance_], [3, 10]))
+    inverse = np.linalg.inv((wide.T * mean) @ wide + ridge)
+    np.testing.assert_allclose(model.wald().covariance, inverse[1:3, 1:3], rtol=1e-5)
+    total = b @ b + np.trace(inverse[3:, 3:])
+    np.testing.assert_allclose(total / (10 * model.variance_), 1.0, atol=1e-4)
 
 
 def test_many_clusters_go_without_what_two_have_in_common(monkeypatch):

@@ -28,14 +28,9 @@ from ._joint_mode import CLOSE, DiagonalInverse
 __all__ = ["ModeInformation", "VarianceSearch"]
 
 MOST_PRODUCTS = 2e9  # that an exact H may take: rows times squared clusters, about a second
-WIDE, COARSE, SIDE, SHORT, FINE = (
-    2.0,
-    0.1,
-    0.03,
-    1e-3,
-    1e-4,
-)  # steps of the logarithm of the variance
-LEAST = -18.0  # of it, below which there is no variance
+# Of the logarithm of the variance: steps, and below which there is none.
+WIDE, COARSE, SIDE, SHORT, FINE = 2.0, 0.1, 0.03, 1e-3, 1e-4
+LEAST = -18.0
 FLAT = 0.01  # slope of the imbalance that steps may rely on
 ROUGH = 0.02  # share of a step that a mode may be off on the way
 MOST_MODES = 50
@@ -169,6 +164,7 @@ class VarianceSearch:
         self._fits, self._is_restricted, self._is_free = fits, is_restricted, is_free
         self._is_pooled = fits.is_pooled and (is_restricted or fits.has_time)
         self.mode, self.sd = fits.without(), np.nan
+        self._slope, self._reach = -FLAT, np.inf  # of the imbalance, and over what step it is known
 
     def run(self) -> bool:
         """Find the mode at the variance and its standard error; False where that is zero."""
@@ -178,8 +174,8 @@ class VarianceSearch:
         position = self._find_root(0.0, FINE if self._is_restricted else COARSE)
         if position < LEAST:
             return False
-        if self._is_restricted:
-            found = self.mode
+        found, slope = self.mode, self._slope
+        if self._is_restricted and self._reach > SIDE:
             slope = self._move(position + SIDE, (ROUGH * SIDE) ** 2).imbalance(True) / SIDE
             self.mode = found
         for _ in range(0 if self._is_restricted else 2):
@@ -215,14 +211,16 @@ class VarianceSearch:
             if before is None:
                 ends = (self._expected(position + move) for move in (COARSE, -COARSE))
                 slope = min(np.subtract(*ends) / (2.0 * COARSE), -FLAT)
+                self._reach = np.inf
             elif abs(step) > SHORT:
-                slope = min((value - before) / step, -FLAT)
+                slope, self._reach = min((value - before) / step, -FLAT), abs(step)
             before, step = value, float(np.clip(-value / slope, -WIDE, WIDE))
             if abs(step) < enough and close <= CLOSE:
                 break
             position += step
             if position < LEAST:
                 break
+        self._slope = slope
         return position
 
     def _look_around(self, position):
