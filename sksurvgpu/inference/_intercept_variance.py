@@ -224,7 +224,7 @@ class VarianceSearch:
         return position
 
     def _look_around(self, position):
-        """What L rises by because H changes with the mode, and its second derivative.
+        """Rise of L because H changes with the mode, and the second derivative of L.
 
         In units of the imbalance: half of that, a cluster, L rises by where H is constant.
         """
