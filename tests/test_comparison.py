@@ -9,6 +9,7 @@ from whole_numbers import AGE, CODE, DRUG, ROW, TIME
 from sksurvgpu import competing_risks, surv
 from sksurvgpu.metrics import (
     auc,
+    brier_score,
     compare,
     concordance,
     concordance_competing,
@@ -51,6 +52,27 @@ def test_error_is_that_of_survival():
     # R 4.2.2, survival 3.5-3: concordance(Surv(time, code > 0) ~ r, reverse = TRUE)$var
     found = compare(concordance, Y, {"one": FIRST}, n_replicates=1_000, random_state=0)
     assert found["standard_error"].item() == pytest.approx(np.sqrt(0.001042489655414337), rel=0.07)
+
+
+# R 4.2.2, riskRegression 2022.11.28: Score(list(p, q), formula = Surv(time, code > 0) ~ 1,
+# times = 1, metrics = c("auc", "brier"), se.fit = TRUE), p <- 1 - exp(-0.8 * exp(r)), q with age
+# in place of r: the standard errors of both, and of their difference
+SCORE = {
+    auc: (0.05390614448053436, 0.05111279332976849, 0.04370370260238217),
+    brier_score: (0.01577796886269907, 0.01729068740123777, 0.01355824049285854),
+}
+
+
+@pytest.mark.parametrize("score", SCORE)
+def test_errors_are_near_risk_regression(score):
+    risks = {
+        name: pd.DataFrame({1.0: 1 - np.exp(-0.8 * np.exp(values))}).rename_axis("time", axis=1)
+        for name, values in (("p", FIRST), ("q", AGE))
+    }
+    table = compare(lambda y, risk: score(y, y, risk), Y, risks, n_replicates=1_000, random_state=0)
+    last = table.loc["q"].iloc[0]
+    apart = (last["difference_upper"] - last["difference_lower"]) / (2 * 1.96)
+    np.testing.assert_allclose([*table["standard_error"], apart], SCORE[score], rtol=0.1)
 
 
 def test_metrics_by_horizon_and_threshold_of_tables():

@@ -10,6 +10,8 @@ from sksurv.metrics import cumulative_dynamic_auc
 from sksurv.metrics import integrated_brier_score as ipcw_integrated
 from sksurv.nonparametric import kaplan_meier_estimator
 from sksurv.util import Surv
+from whole_numbers import AGE, CODE, DRUG, ROW
+from whole_numbers import TIME as WHOLE_TIME
 
 from sksurvgpu import competing_risks, surv
 from sksurvgpu.metrics import (
@@ -107,6 +109,35 @@ def test_competing_brier_score_equals_hazardous(code):
     risk = (i[:, None] * 29 % 97 / 97) ** (50 / times)
     found = brier_score_competing(train, test, risk, times, event_of_interest=code)
     np.testing.assert_allclose(found, HAZARDOUS[code], rtol=1e-13)
+
+
+# R 4.2.2, riskRegression 2022.11.28, with the rows of `whole_numbers` and
+#   r <- 0.6 * age - 0.3 * drug + sin(1:150) / 2; p <- 1 - exp(-outer(exp(r), 0.8 * times))
+#   Score(list(p), formula = Surv(time, code > 0) ~ 1, times = times, metrics = c("auc", "brier"))
+#   Score(list(p / 2), formula = Hist(time, code) ~ 1, cause = 1, ...), times <- c(0.5, 1, 1.5)
+SCORE = {
+    "one": (
+        [0.6120139369295449, 0.6524753824442451, 0.7056698698815492],
+        [0.2256775112280777, 0.2337071918797205, 0.1934184889870329],
+    ),
+    "competing": (
+        [0.6459887739470944, 0.6612146277426851, 0.6614363549196317],
+        [0.1615353220605231, 0.2105370564800068, 0.2287139215892965],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SCORE)
+def test_equals_risk_regression(kind):
+    times = np.array([0.5, 1.0, 1.5])
+    ratio = np.exp(0.6 * AGE - 0.3 * DRUG + np.sin(ROW) / 2)
+    risk = 1 - np.exp(-ratio[:, None] * 0.8 * times)
+    y, event = surv(CODE > 0, WHOLE_TIME), None
+    if kind == "competing":
+        y, event, risk = competing_risks(CODE, WHOLE_TIME), 1, risk / 2
+    for score, expected in zip((auc, brier_score), SCORE[kind], strict=True):
+        found = score(y, y, risk, times, event_of_interest=event)
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(3))

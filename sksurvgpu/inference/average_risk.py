@@ -3,7 +3,8 @@
 A model predicts the risk of every row with some of its columns set to given values, and the mean is
 taken over rows (the g-formula). Where the model holds, and nothing else decides over treatment and
 event, differences of these are average effects of what was set. Intervals are quantiles of a
-bootstrap's replicates, over whose rows means are taken, too.
+bootstrap's replicates, over whose rows means are taken, too. With probabilities of treatment risks
+are corrected by what rows with that treatment had (`_augmented`), and terms of rows have errors.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from ..data.vectors import check_row_values
 from ..estimators._log_likelihood import check_arguments
 from ..estimators.baseline import incidence
 from ..estimators.pipelines import refuse_type, split_pipeline
+from ..nonparametric.limits import normal_bound
+from ._augmented import augmented_risks
 from ._curves import replicate
 from ._rows import documented, open_rows
 from .curve_intervals import check_replicates, lines_of
@@ -38,7 +41,16 @@ __all__ = ["AverageRisk", "average_risk"]
 
 @documented
 def average_risk(
-    estimator, X, y, scenarios, times, *, level=0.95, bootstrap=None, **fit_params
+    estimator,
+    X,
+    y,
+    scenarios,
+    times,
+    *,
+    level=0.95,
+    bootstrap=None,
+    propensity=None,
+    **fit_params,
 ) -> AverageRisk:
     """Average risks if columns had given values, and how they differ between scenarios.
 
@@ -59,12 +71,27 @@ def average_risk(
     bootstrap : BootstrapResult, optional
         Replicates of the same fit, without which there are no intervals; Cox and Fine-Gray models
         only.
+    propensity : array-like of shape (n_samples,) or (n_samples, n_treatments), optional
+        Probabilities of each row's possible treatments, as from ``predict_proba`` of any
+        classifier, in the order of the treatments; or of the second of two. The scenarios then set
+        the treatment, a column, to one of its values each. The risks are those of augmented
+        inverse probability weighting (AIPW), with intervals.
     <<more_of_fit>>
 
     Returns
     -------
     result : AverageRisk
         Risks of scenarios, and their differences and ratios.
+
+    Notes
+    -----
+    AIPW risks are right where the model of risks is, or else those of treatment and of censoring:
+    ``exp(-H)`` with the hazards H of censoring in rows of each treatment. They are those of
+    ``riskRegression::ate(estimator="AIPTW", product.limit=FALSE)`` with a ``censor`` model
+    stratified by treatment, and errors those with ``known.nuisance=TRUE``: they hold where all
+    models do. Probabilities near 0 make them uncertain. Give each row a probability by a fit
+    without it, as by ``cross_val_predict(..., method="predict_proba")``, where the classifier has
+    many columns. They take the risk of every row at all times of censoring.
 
     Examples
     --------
@@ -85,6 +112,18 @@ def average_risk(
                    ratio  ratio_lower  ratio_upper
     scenario time
     all      20.0   0.99          0.9         1.13
+
+    By weights as well, with a model of who has a 1 in column 0:
+
+    >>> from sksurvgpu import LogisticCCD
+    >>> treated = data.X.toarray()[:, 0]
+    >>> chances = LogisticCCD(alpha=0).fit(data.X[:, 1:], treated).predict_proba(data.X[:, 1:])
+    >>> average_risk(model, data.X, data.y, scenarios, 20, propensity=chances)
+    <AverageRisk in 2 scenarios by 1 time, 95% intervals>
+                     risk standard_error   lower   upper
+    scenario time
+    none     20    0.2749        0.01672  0.2421  0.3076
+    all      20    0.2602        0.02474  0.2118  0.3087
     """
     require_in_memory(X)
     estimator = getattr(estimator, "best_estimator_", estimator)
@@ -99,10 +138,16 @@ def average_risk(
     base = check_sample_weight(fit_params.get("sample_weight"), len(y))
     weight = np.ones(len(y)) if base is None else base
     of_strata = {} if strata is None else {"strata": strata}
-    risks = [
-        weight @ estimator.predict_risk(table, horizons, **of_strata).to_numpy() / weight.sum()
-        for table in tables.values()
+    rows = [
+        estimator.predict_risk(table, horizons, **of_strata).to_numpy() for table in tables.values()
     ]
+    if propensity is not None:
+        if bootstrap is not None:
+            raise ValueError("`propensity` has intervals of its own; leave out `bootstrap`.")
+        given = {"risks": rows, "horizons": horizons, "weight": weight, "strata": strata}
+        rows = augmented_risks(estimator, X, y, scenarios, propensity, **given)
+        return AverageRisk.of_rows([*tables], horizons, rows, weight, level)
+    risks = [weight @ own / weight.sum() for own in rows]
     draws = None
     if bootstrap is not None:
         fit = {"X": X, "y": y, "fit_params": fit_params, "strata": strata, "base": base}
@@ -166,12 +211,13 @@ class AverageRisk(Result):
     Attributes
     ----------
     risks : pandas.DataFrame
-        The average ``risk`` by ``scenario`` and ``time``; with a bootstrap its ``standard_error``
-        and the limits ``lower`` and ``upper``.
+        The average ``risk`` by ``scenario`` and ``time``; with a bootstrap or by AIPW its
+        ``standard_error`` and the limits ``lower`` and ``upper``.
     contrasts : pandas.DataFrame
         The ``difference`` of the risk of each other scenario from that of the first, and the
-        ``ratio`` of both, by scenario and time; with a bootstrap ``difference_lower``,
-        ``difference_upper``, ``ratio_lower`` and ``ratio_upper``.
+        ``ratio`` of both, by scenario and time; with intervals ``difference_lower``,
+        ``difference_upper``, ``ratio_lower`` and ``ratio_upper``, by AIPW symmetric in the
+        difference and in the logarithm of the ratio.
     reference : str
         The first scenario.
     level : float
@@ -210,8 +256,28 @@ class AverageRisk(Result):
         )
         return cls(_table(found, names, times), apart, names[0], level, n_replicates)
 
+    @classmethod
+    def of_rows(cls, names, times, rows, weight, level) -> AverageRisk:
+        """Tables of means of terms of rows, (n_scenarios, n_rows, n_times), with their errors."""
+        share, bound = (weight / weight.sum())[:, None], normal_bound(level)
+        risks = (share * rows).sum(axis=1)
+        influence = share * (rows - risks[:, None])
+        errors = np.linalg.norm(influence, axis=1)
+        found = {"risk": risks, "standard_error": errors}
+        found |= {"lower": risks - bound * errors, "upper": risks + bound * errors}
+        apart = bound * np.linalg.norm(influence[1:] - influence[0], axis=1)
+        difference, ratio = risks[1:] - risks[0], risks[1:] / risks[0]
+        relative = influence / risks[:, None]
+        factor = np.exp(bound * np.linalg.norm(relative[1:] - relative[0], axis=1))
+        contrasts = {"difference": difference, "difference_lower": difference - apart}
+        contrasts |= {"difference_upper": difference + apart, "ratio": ratio}
+        contrasts |= {"ratio_lower": ratio / factor, "ratio_upper": ratio * factor}
+        apart = _table(contrasts, names[1:], times)
+        return cls(_table(found, names, times), apart, names[0], level, 0)
+
     def _title(self) -> str:
-        intervals = f", {100 * self.level:g}% intervals" if self.n_replicates else ""
+        has_limits = "lower" in self.risks
+        intervals = f", {100 * self.level:g}% intervals" if has_limits else ""
         times = counted(self.risks.index.get_level_values("time").nunique(), "times")
         n_scenarios = self.risks.index.get_level_values("scenario").nunique()
         return f"AverageRisk in {counted(n_scenarios, 'scenarios')} by {times}{intervals}"
