@@ -263,6 +263,7 @@ def late_and_heavy(heavy):
 
 
 # Of sums whose digits are kept, and of those that go on as logarithms.
+@pytest.mark.thorough(but="breslow")
 @pytest.mark.parametrize("heavy", [1e9, 1e14])
 def test_delayed_entries_do_not_cancel(heavy, ties):
     """A difference of sums would lose 14 digits of the risk sets before the entries."""
@@ -275,6 +276,7 @@ def test_delayed_entries_do_not_cancel(heavy, ties):
 
 
 # Of sums whose digits are kept, and of those that go on as logarithms.
+@pytest.mark.thorough(but="breslow")
 @pytest.mark.parametrize("heavy", [1e9, 1e14])
 def test_hazards_after_an_entry_do_not_cancel(heavy, ties):
     """The same for the hazard of rows that enter late, small against the one before."""

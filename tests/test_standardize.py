@@ -112,6 +112,7 @@ def test_fits_are_those_of_divided_columns(name, penalty):
         np.testing.assert_allclose(model.dual_gap_, divided.dual_gap_, atol=1e-7)
 
 
+@pytest.mark.thorough(but="bounds")
 @pytest.mark.parametrize(
     "penalty", thin(2, ["bounds", "elastic net", "mcp", "means", "scad", "adaptive"])
 )

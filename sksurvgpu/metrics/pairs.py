@@ -113,7 +113,7 @@ def _find_pairs(kind, time, risk, weights, start, stratum, tied_tol):
     return _count_pairs(
         (np.lexsort((-time, codes)), np.lexsort((-start, codes)), np.lexsort((risk, codes)), ptr),
         (np.asarray(kind).astype(np.uint8), time, start, *weights),
-        risk,
+        np.ascontiguousarray(risk),
         float(tied_tol),
     )
 

@@ -24,36 +24,47 @@ def _compiled():
 
 
 def _reduce(basis, equations, weight, swap):
-    """Reduce rows of integers, in place, by their length with `weight` times the equations."""
+    """Reduce rows of integers, in place, by their length with `weight` times the equations.
+
+    In loops: arrays of a row each would take ten seconds to compile.
+    """
     n, m = basis.shape[0], equations.shape[0]
-    size = basis.shape[1] + m
+    size = n + m
     rows = np.empty((n, size))
     for i in range(n):
-        rows[i, m:] = basis[i]
-        rows[i, :m] = weight * (equations @ basis[i])
+        for c in range(n):
+            rows[i, m + c] = basis[i, c]
+        for c in range(m):
+            rows[i, c] = weight * np.dot(equations[c], basis[i])
     star, mu, norm = np.zeros((n, size)), np.zeros((n, n)), np.zeros(n)
     k = n_steps = 0
     while k < n and n_steps < MOST_STEPS * n * n:
         for _ in range(3):  # until the coefficients, found in floats, are small
-            star[k] = rows[k]
+            for c in range(size):
+                star[k, c] = rows[k, c]
             for j in range(k):
                 mu[k, j] = np.dot(rows[k], star[j]) / norm[j]
-                star[k] -= mu[k, j] * star[j]
+                for c in range(size):
+                    star[k, c] -= mu[k, j] * star[j, c]
             changed = False
             for j in range(k - 1, -1, -1):
                 turns = np.rint(mu[k, j])
                 if turns != 0.0:
-                    basis[k] -= turns * basis[j]
-                    mu[k, :j] -= turns * mu[j, :j]
+                    for c in range(n):
+                        basis[k, c] -= turns * basis[j, c]
+                    for c in range(j):
+                        mu[k, c] -= turns * mu[j, c]
                     mu[k, j] -= turns
                     changed = True
             if not changed:
                 break
-            rows[k, m:] = basis[k]
-            rows[k, :m] = weight * (equations @ basis[k])
+            for c in range(n):
+                rows[k, m + c] = basis[k, c]
+            for c in range(m):
+                rows[k, c] = weight * np.dot(equations[c], basis[k])
         norm[k] = np.dot(star[k], star[k])
         if k > 0 and norm[k] < (swap - mu[k, k - 1] ** 2) * norm[k - 1]:
-            for c in range(basis.shape[1]):
+            for c in range(n):
                 basis[k, c], basis[k - 1, c] = basis[k - 1, c], basis[k, c]
             for c in range(size):
                 rows[k, c], rows[k - 1, c] = rows[k - 1, c], rows[k, c]
@@ -66,6 +77,7 @@ def _reduce(basis, equations, weight, swap):
 def short_basis(equations, digits):
     """Short integer vectors that span all, all but the last of which nearly solve the equations."""
     basis, weight = np.eye(equations.shape[1]), 1.0
+    equations = np.ascontiguousarray(equations)
     while weight < digits:
         weight = min(weight * STEP, digits)
         _compiled()(basis, equations, weight, SWAP)
