@@ -20,6 +20,7 @@ from ._calls import renamed
 from ._compile import cache_files
 from .backends import choose
 from .data.design.narrow import keep_types
+from .data.outcomes.states import multi_state
 from .data.outcomes.survival import surv
 from .data.prepare import PrepareColumns
 from .data.products import ProductColumns
@@ -32,6 +33,7 @@ from .estimators.competing import FineGrayCCD
 from .estimators.conditional_logistic import ConditionalLogisticCCD
 from .estimators.logistic import LogisticCCD
 from .estimators.models.base import model_of
+from .estimators.multi_state import MultiStateCox
 from .estimators.regression import LinearCCD, PoissonCCD
 from .estimators.survival import CoxLassoCCD
 from .exceptions import BackendUnavailableError
@@ -236,6 +238,10 @@ def _read_tables():
         parts = write_partitions(Path(folder) / "rows", (X, y), rows=N_ROWS // 2)
         CoxLassoCCD(alpha=0.02, n_jobs=1).fit(parts.X, parts.y)
     _compute_columns(y)
+    states = multi_state(treated, 1 - treated, np.zeros(N_ROWS), y["time"], np.arange(N_ROWS))
+    for clock in ("forward", "reset"):
+        model = MultiStateCox(CoxLassoCCD(alpha=0.02, n_jobs=1), clock=clock).fit(X, states)
+        model.predict_state_probabilities(X[:2], 9.0, state=0)
 
 
 def _compute_columns(y):

@@ -310,6 +310,8 @@ def test_bad_input_of_models_is_refused():
     for model, table, outcome, message in bad:
         with pytest.raises((ValueError, TypeError), match=message):
             model.fit(table, outcome)
+    with pytest.raises(ValueError, match="`sample_weight` has 1,000 entries, `X` has"):
+        MultiStateCox().fit(x, y, np.ones(1000))
     with pytest.raises(NotFittedError):
         MultiStateCox().predict_state_probabilities(x, 1.0)
     model = fitted(rows)
@@ -332,6 +334,19 @@ def test_states_whose_follow_up_ends_early_are_warned_of():
         with pytest.warns(UserWarning, match=r"row 0 may be in state 'ill' at 5"):
             found = fitted(rows, clock=clock).predict_state_probabilities([[0.0]], 5.0)
         assert found.notna().all(axis=None)
+
+
+def test_strata_without_anybody_in_a_state_have_no_hazard_of_leaving_it():
+    rows = simulated()
+    rows = rows[(rows["id"] % 2 == 0) | (rows["state"] == "well")]
+    rows.loc[(rows["id"] % 2 == 1) & (rows["event"] == "ill"), "event"] = ""
+    y = outcome_of(rows, ["well", "ill", "dead"], stratum=rows["id"] % 2)
+    model = MultiStateCox(FREE).fit(rows[["x"]].to_numpy(), y)
+    given = {"state": ["ill", "ill"], "strata": [0, 1]}
+    with pytest.warns(UserWarning, match="row 1 may be in state 'ill' at 2.*which end at 0"):
+        found = model.predict_state_probabilities([[0.0], [0.0]], 2.0, **given)["ill"][2.0]
+    alone = model.estimators_["ill", "dead"].predict_survival_function([[0.0]], strata=[0])[0]
+    assert found.tolist() == pytest.approx([alone(2.0), 1.0])
 
 
 def test_models_have_names_summaries_and_pickles():

@@ -70,7 +70,9 @@ def _product(a, b):
 def _step(course, steps, there, leave, matrices):
     """Move the probabilities `there` by one time's steps of hazards."""
     origin, destination = course.origin, course.destination
-    leave[:], is_chain = 0.0, False
+    is_chain = False
+    for i in range(len(leave)):
+        leave[i] = 0.0
     for k in range(len(steps)):
         leave[origin[k]] += steps[k]
     for k in range(len(steps)):
@@ -83,20 +85,30 @@ def _step(course, steps, there, leave, matrices):
         _exponential(leave.max(), generator, out, spare)
         there[:] = _product(there.reshape(1, -1), out)[0]
         return
-    moved = there * np.exp(-leave)
     for k in range(len(steps)):
         if steps[k] > 0.0:
             i = origin[k]
-            moved[destination[k]] += there[i] * -np.expm1(-leave[i]) * (steps[k] / leave[i])
-    there[:] = moved
+            there[destination[k]] += there[i] * -np.expm1(-leave[i]) * (steps[k] / leave[i])
+    for i in range(len(leave)):
+        if leave[i] > 0.0:
+            there[i] *= np.exp(-leave[i])
+
+
+@device
+def _stay(there, duration, spent):
+    for i in range(len(there)):
+        spent[i] += there[i] * max(duration, 0.0)
 
 
 @device
 def _steps_at(course, row, t, steps):
-    """Steps of a row's hazards at a time."""
+    """Steps of a row's hazards at a time, and their sum."""
+    total = 0.0
     for k in range(len(steps)):
         before = course.hazards[k, row, t - 1] if t > 0 else 0.0
         steps[k] = course.hazards[k, row, t] - before
+        total += steps[k]
+    return total
 
 
 @kernel
@@ -115,13 +127,12 @@ def follow(course, state, start, horizons, ends, out):
         now, t = start[row], 0
         for h in range(len(horizons)):
             while t < len(times) and times[t] <= horizons[h]:
-                spent += there * max(times[t] - now, 0.0)
+                _stay(there, times[t] - now, spent)
                 now = max(times[t], now)
-                _steps_at(course, row, t, steps)
-                if steps.any():
+                if _steps_at(course, row, t, steps) > 0.0:
                     _step(course, steps, there, leave, matrices)
                 t += 1
-            spent += there * max(horizons[h] - now, 0.0)
+            _stay(there, horizons[h] - now, spent)
             now = max(horizons[h], now)
             out[0, row, h], out[1, row, h] = there, spent
             out[2, row, h] = there * (horizons[h] > ends[row])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,12 +50,23 @@ class JointBaseline(Baseline):
         logs[:, own < 0] = -np.inf
         return logs
 
+    def at_steps(self, until):
+        """The same at those times alone at which some hazard has a step, until one of them."""
+        timeline, logs = self.timeline, self.log_hazards
+        strata = np.repeat(np.arange(timeline.n_strata), np.diff(timeline.time_ptr))
+        is_step = np.append(True, (np.diff(strata) > 0) | (logs[:, 1:] != logs[:, :-1]).any(axis=0))
+        is_step &= timeline.times <= until
+        ptr = np.searchsorted(strata[is_step], np.arange(timeline.n_strata + 1))
+        shorter = replace(timeline, times=timeline.times[is_step], time_ptr=ptr)
+        return JointBaseline(shorter, self.cells, self.parts)
+
     def blocks(self, predictors, strata, start):
         """Blocks of rows: places of the times of their stratum, the rows, and hazards there."""
         since = self._since(strata, start)
         for s, rows in by_stratum(strata):
             own = self.timeline.of_stratum(s)
-            logs, size = self.log_hazards[:, own], max(1, BLOCK_NUMBERS // (own.stop - own.start))
+            size = max(1, BLOCK_NUMBERS // max(1, own.stop - own.start))
+            logs = self.log_hazards[:, own]
             for block in np.split(rows, range(size, len(rows), size)):
                 gone = None if since is None else since[:, block]
                 yield own, block, self._total(logs, predictors[block].T[..., None], gone)

@@ -11,7 +11,7 @@ from ..data.options import choice, whole
 from ..data.outcomes.fields import pack
 from ..data.outcomes.states import entries_into_states, read_states
 from ..data.partitioned import require_in_memory
-from ..data.vectors import check_labels
+from ..data.vectors import as_vector, check_labels, check_length
 from ._docs import documented
 from ._hazards import HazardModels
 from ._occupation import Course, draw, follow
@@ -139,6 +139,10 @@ class MultiStateCox(HazardModels):
         items, labels = read_states(y, n_rows=n_rows, strata=strata)
         hazards = _at_risk(items, labels, self.clock == "reset")
         given = {"sample_weight": sample_weight, "offset": offset}
+        for name, values in given.items():
+            if values is not None:
+                given[name] = as_vector(values, name)
+                check_length(given[name], name, n_rows)
         self._learn(hazards, {name: name for name in hazards}, X, y, given, "transition")
         self.states_ = list(labels.values())
         return self
@@ -226,8 +230,9 @@ class MultiStateCox(HazardModels):
         # probabilities, times, and what of the probabilities is not known
         found = np.zeros((3, len(state), len(horizons), len(places)))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        for own, rows, hazards in baseline.blocks(predictors, codes, start):
-            times = baseline.timeline.times[own]
+        steps = baseline.at_steps(horizons[-1])
+        for own, rows, hazards in steps.blocks(predictors, codes, start):
+            times = steps.timeline.times[own]
             course = Course(np.minimum(hazards, ENORMOUS), times, origin, destination)
             if self.clock == "forward":
                 of_block = np.empty((3, len(rows), *found.shape[2:]))
