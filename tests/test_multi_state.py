@@ -221,9 +221,12 @@ def test_drawn_paths_have_the_probabilities_of_a_convolution():
         well = np.diff(grid, prepend=0.0) @ np.append(1.0, stays[until])
         assert spent["well", horizon] == pytest.approx(well, abs=0.02)
         assert spent.xs(horizon, level="time").sum() == pytest.approx(horizon)
-    later = model.predict_state_probabilities(x, horizons, start=0.5).iloc[0]
-    expected = stays[times <= 1.0][-1] / stays[times <= 0.5][-1]
-    assert later["well", 1.0] == pytest.approx(expected, abs=0.01)
+    found = model.predict_state_probabilities(x, horizons, start=0.5).iloc[0]
+    between, at_start = (times > 0.5) & (times <= 3.0), stays[times <= 0.5][-1]
+    there = enters[between] @ np.exp(-later(3.0 - times[between]))
+    expected = np.array([stays[times <= 3.0][-1], there]) / at_start
+    drawn = found[["well", "ill"]].xs(3.0, level="time").tolist()
+    assert drawn == pytest.approx(expected, abs=0.01)
 
 
 def test_rows_of_one_call_have_the_same_random_numbers():

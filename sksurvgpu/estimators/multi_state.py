@@ -231,7 +231,8 @@ class MultiStateCox(HazardModels):
         found = np.zeros((3, len(state), len(horizons), len(places)))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         steps = baseline.at_steps(horizons[-1])
-        for own, rows, hazards in steps.blocks(predictors, codes, start):
+        gone = start if self.clock == "forward" else None
+        for own, rows, hazards in steps.blocks(predictors, codes, gone):
             times = steps.timeline.times[own]
             course = Course(np.minimum(hazards, ENORMOUS), times, origin, destination)
             if self.clock == "forward":
