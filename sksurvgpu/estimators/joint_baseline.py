@@ -51,7 +51,7 @@ class JointBaseline(Baseline):
         return logs
 
     def at_steps(self, until):
-        """The same at those times alone at which some hazard has a step, until one of them."""
+        """Baseline at those times alone at which some hazard has a step, until one of them."""
         timeline, logs = self.timeline, self.log_hazards
         strata = np.repeat(np.arange(timeline.n_strata), np.diff(timeline.time_ptr))
         is_step = np.append(True, (np.diff(strata) > 0) | (logs[:, 1:] != logs[:, :-1]).any(axis=0))
