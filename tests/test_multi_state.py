@@ -257,6 +257,9 @@ def test_transitions_are_counted():
     assert transition_table(y[2:]).loc["well", "dead"] == 1
     numbers = multi_state([0, 0], [np.nan, 1.0], [0, 0], [1, 2], [1, 2])
     assert transition_table(numbers).index.tolist() == [0, 1]
+    nullable = pd.Series([pd.NA, 1], dtype="Int64")
+    same = multi_state(pd.Series([0, 0], dtype="Int64"), nullable, [0, 0], [1, 2], [1, 2])
+    np.testing.assert_array_equal(same, numbers)
     categories = pd.Series([pd.NA, "b"], dtype="category")
     assert multi_state(["a", "a"], categories, [0, 0], [1, 2], [1, 2])["destination"].tolist() == [
         0,

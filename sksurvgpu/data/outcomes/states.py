@@ -112,7 +112,8 @@ def _read_destination(destination, origin):
 
     given = as_vector(np.asarray(to_host(destination), dtype=object), "destination")
     check_length(given, "destination", origin.size, "origin")
-    goes = ~(isna(given) | (given == ""))
+    goes = ~isna(given)
+    goes[goes] = given[goes] != ""
     entered = check_labels(given[goes], "destination") if goes.any() else origin[:0]
     if (entered.dtype.kind == "U") != (origin.dtype.kind == "U"):
         raise TypeError(
