@@ -27,6 +27,7 @@ from sksurvgpu import (
     transition_table,
     wald,
 )
+from sksurvgpu.data.outcomes.states import entries_into_states, read_states
 from sksurvgpu.nonparametric import aalen_johansen
 
 PUBLISHED = load("states.json")
@@ -197,8 +198,13 @@ def test_a_clock_that_starts_anew_counts_from_entries_into_states():
     np.testing.assert_allclose(again.coef_, alone.coef_, atol=1e-9)
 
 
-def test_drawn_paths_have_the_probabilities_of_a_convolution():
-    model = fitted(simulated(), clock="reset", n_paths=40_000)
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_drawn_paths_have_the_probabilities_of_a_convolution(is_tied):
+    rows = simulated()
+    if is_tied:
+        start, time = np.ceil(rows["start"]), np.ceil(rows["time"])
+        rows = rows.assign(start=start, time=np.maximum(time, start + 1))
+    model = fitted(rows, clock="reset", n_paths=40_000)
     x, horizons = [[1.0]], [1.0, 3.0]
     found = model.predict_state_probabilities(x, horizons).iloc[0]
     spent = model.predict_expected_time(x, horizons).iloc[0]
@@ -222,7 +228,7 @@ def test_drawn_paths_have_the_probabilities_of_a_convolution():
         assert spent["well", horizon] == pytest.approx(well, abs=0.02)
         assert spent.xs(horizon, level="time").sum() == pytest.approx(horizon)
     found = model.predict_state_probabilities(x, horizons, start=0.5).iloc[0]
-    between, at_start = (times > 0.5) & (times <= 3.0), stays[times <= 0.5][-1]
+    between, at_start = (times > 0.5) & (times <= 3.0), np.append(1.0, stays)[(times <= 0.5).sum()]
     there = enters[between] @ np.exp(-later(3.0 - times[between]))
     expected = np.array([stays[times <= 3.0][-1], there]) / at_start
     drawn = found[["well", "ill"]].xs(3.0, level="time").tolist()
@@ -298,8 +304,10 @@ def test_transitions_that_nobody_makes_or_sees_are_warned_of():
     with pytest.warns(UserWarning, match="nobody goes from 'ill' to 'dead', 'ill' to 'well'"):
         multi_state(**PERSONS, allowed=graph)
     unseen = PERSONS | {"origin": ["well", "dead", "well", "well"], "start": [0, 3, 0, 1]}
-    with pytest.warns(UserWarning, match=r"Ann is in 'well'.*ends in 'ill'.*\(1 in all\)"):
-        multi_state(**unseen)
+    unseen["destination"] = ["", None, "dead", ""]
+    with pytest.warns(UserWarning, match=r"Ann is in 'well'.*ends in 'well'.*\(1 in all\)"):
+        y = multi_state(**unseen)
+    assert entries_into_states(read_states(y)[0]).tolist() == [0, 3, 0, 1]
 
 
 def test_bad_input_of_models_is_refused():
@@ -340,6 +348,31 @@ def test_states_whose_follow_up_ends_early_are_warned_of():
         with pytest.warns(UserWarning, match=r"row 0 may be in state 'ill' at 5"):
             found = fitted(rows, clock=clock).predict_state_probabilities([[0.0]], 5.0)
         assert found.notna().all(axis=None)
+
+
+def test_states_that_are_entered_late_are_known_for_as_long_as_they_last():
+    n = np.arange(40)
+    ill = 2.0 + n / 100
+    y = multi_state(
+        np.repeat(["well", "ill"], 40),
+        np.append(np.where(n % 4, "ill", ""), np.where(n % 3, "dead", "")),
+        np.append(0.0 * n, ill),
+        np.append(np.where(n % 4, ill, 4.0), ill + 1.5 + n / 200),
+        np.append(n, np.where(n % 4, n, 100 + n)),
+    )
+    model = MultiStateCox(FREE, clock="reset").fit(np.zeros((80, 1)), y)
+    found = model.predict_state_probabilities([[0.0]], 3.0)  # nobody is ill for more than one
+    assert (found["ill"] > 0.5).all(axis=None) and (found["dead"] == 0.0).all(axis=None)
+    with pytest.warns(UserWarning, match="may be in state 'ill' at 4, for longer than"):
+        model.predict_state_probabilities([[0.0]], 4.0)
+
+
+def test_strata_that_are_alike_have_the_same_steps():
+    names, codes = np.tile(["dead", ""], 4), np.repeat([1, 2], 4)
+    y = multi_state(["well"] * 8, names, [0] * 8, [5] * 8, range(8), stratum=codes)
+    model = MultiStateCox(FREE).fit(np.zeros((8, 1)), y)
+    found = model.predict_state_probabilities([[0.0], [0.0]], 5.0, strata=[1, 2])
+    np.testing.assert_allclose(found["well"][5.0], np.exp(-0.5))
 
 
 def test_strata_without_anybody_in_a_state_have_no_hazard_of_leaving_it():
