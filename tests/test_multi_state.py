@@ -20,6 +20,7 @@ from sksurvgpu import (
     StepColumns,
     bootstrap,
     competing_risks,
+    curve_intervals,
     make_pipeline,
     multi_state,
     probability_intervals,
@@ -539,6 +540,38 @@ def test_replicates_of_transitions_vary_as_standard_errors_say():
     assert (found.lower < found.estimate).all() and (found.estimate < found.upper).all()
 
 
+@pytest.mark.parametrize("shared", [None, []])
+def test_states_that_nobody_is_at_risk_of_leaving_have_intervals(shared):
+    rows = simulated()
+    rows["site"] = np.where(rows["id"] % 2 == 0, "p", "q")
+    rows = rows[(rows["site"] == "p") | (rows["state"] == "well")].copy()
+    is_early = (rows["state"] == "well") & ((rows["site"] == "q") | (rows["time"] > 2))
+    rows.loc[is_early & (rows["event"] == "ill"), "event"] = ""
+    rows.loc[is_early & (rows["site"] == "p"), ["event", "time"]] = "", 2.0
+    late = rows.index[(rows["state"] == "ill") & (rows["start"] > 2)]
+    rows = rows.drop(index=late)
+    y, X = outcome_of(rows, ["well", "ill", "dead"]), rows[["x"]].to_numpy()
+    same = {"strata": rows["site"], "sample_weight": None}
+    model = MultiStateCox(FREE, shared=shared).fit(X, y, **same)
+    alone = MultiStateCox(FREE).fit(X, y, **same).estimators_
+    for state, start, site in (("well", 0.0, ["q"]), ("ill", 3.0, ["p"])):
+        given = {"strata_new": site, "start": start, "times": [4.0, 5.5]}
+        found = probability_intervals(model, X, y, [[1]], of="dead", state=state, **same, **given)
+        own = rows["state"] == state
+        one = surv(rows["event"] == "dead", rows["time"], start=rows["start"])[own]
+        expected = curve_intervals(
+            alone[state, "dead"], X[own], one, [[1]], strata=rows["site"][own], **given
+        )
+        np.testing.assert_allclose(found.estimate, 1 - expected.estimate, rtol=1e-6)
+        np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-6)
+        if shared is not None:
+            stacked, outcome, _ = model.stack(X, y, strata=rows["site"])
+            draws = bootstrap(model.joint_, stacked, outcome, n_replicates=9, random_state=0)
+            given |= {"state": state, "bootstrap": draws}
+            drawn = probability_intervals(model, X, y, [[1]], of="dead", **same, **given)
+            assert (drawn.lower <= drawn.upper).all()
+
+
 def test_a_clock_that_is_reset_has_no_intervals():
     rows = simulated()
     y, X = outcome_of(rows, ["well", "ill", "dead"]), rows[["x"]].to_numpy()
@@ -549,6 +582,12 @@ def test_a_clock_that_is_reset_has_no_intervals():
     model = MultiStateCox(FREE).fit(X, y)
     with pytest.raises(ValueError, match="`of` is None, must be one of"):
         probability_intervals(model, X, y, [[1]], [2.0])
+    with pytest.raises(TypeError, match="`sample_wieght` is no argument"):
+        probability_intervals(model, X, y, [[1]], [2.0], of="ill", sample_wieght=1.0)
+    with pytest.raises(TypeError, match=r"`start` is .*pass one number"):
+        probability_intervals(model, X, y, [[1]], [2.0], of="ill", start=np.ones(1))
+    with pytest.raises(NotFittedError):
+        probability_intervals(MultiStateCox(), X, y, [[1]], [2.0], of="ill")
 
 
 def test_probabilities_of_states_are_stacked():

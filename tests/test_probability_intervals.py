@@ -161,6 +161,27 @@ def test_replicates_are_those_of_fits_to_weighted_rows():
     np.testing.assert_allclose(found.standard_errors, np.std(ends, axis=0, ddof=1), atol=1e-6)
 
 
+def test_what_the_data_do_not_determine_has_no_error():
+    y, twice, given = outcome(), np.column_stack([X, 2 * X[:, 0]]), {"times": TIMES, "of": "b"}
+    new = np.array([[0.5, 1.0, 1.0], [0.5, 1.0, 0.0]])  # a row as those of the fit, and none
+    model, alone = (CauseSpecificCox(FREE).fit(table, y) for table in (twice, X))
+    found = probability_intervals(model, twice, y, new, **given).standard_errors
+    expected = probability_intervals(alone, X, y, new[:1, :2], **given).standard_errors
+    np.testing.assert_allclose(found[:1], expected, rtol=1e-6)
+    assert np.isnan(found[1, 1:]).all()
+    infinite = np.column_stack([X, (CODE == 1) & (TIME < 30)])
+    y, alone = competing_risks(1 * (CODE == 1), TIME), surv(CODE == 1, TIME)
+    with pytest.warns(UserWarning, match="infinite"):
+        model = CauseSpecificCox(CoxLassoCCD(alpha=0)).fit(infinite, y)
+    with pytest.warns(UserWarning, match="infinite"):
+        expected = curve_intervals(model.estimators_[1], infinite, alone, new, times=TIMES)
+    found = probability_intervals(model, infinite, y, new, TIMES)
+    is_open = (found.estimate > 0) & (found.estimate < 1)
+    error = found.standard_errors[is_open]
+    np.testing.assert_allclose(error, expected.standard_errors[is_open], rtol=1e-9)
+    assert np.isnan(error).sum() == 2
+
+
 def test_what_has_no_interval_is_an_error():
     y = outcome()
     model = CauseSpecificCox(CoxLassoCCD(alpha=0.001)).fit(X, y)

@@ -208,14 +208,15 @@ class OpenHazards(NamedTuple):
     def models(self) -> dict:
         return self.estimator.estimators_
 
+    @property
+    def baseline(self) -> JointBaseline:
+        return self.estimator._join()
+
     def new_rows(self, X, strata) -> tuple:
         """Columns and strata of new rows, once for each hazard, for the fit to all."""
-        first, table = open_pipeline(next(iter(self.models.values())), X)
+        _, table = open_pipeline(next(iter(self.models.values())), X)
         new = stack_new(self.models, table, self.estimator._sharing())
-        codes = fitted_of(first).baseline.strata_of(
-            strata, new.n_rows // len(self.models), "strata_new"
-        )
-        return new, self.places.strata(strata, len(codes))
+        return new, self.places.strata(strata, new.n_rows // len(self.models))
 
     def probability(self, X, times, of, **given):
         """Predicted probability of a state, (n_rows, n_times)."""
@@ -226,5 +227,6 @@ def open_hazards(estimator, y, strata, state, of) -> OpenHazards:
     """Read fitted models of hazards for whoever asks for the probability of a state."""
     if not isinstance(estimator, HazardModels):
         refuse_type(estimator)
+    check_is_fitted(estimator)
     ends, outcomes = estimator._ends(state, of), estimator._hazards(y, strata)
     return OpenHazards(estimator, outcomes, *ends, getattr(estimator, "_joined", None))

@@ -39,13 +39,17 @@ class JointBaseline(Baseline):
         strata = np.arange(self.timeline.n_strata)
         found = np.full((len(self.parts), len(strata)), np.nan)
         for last, part in zip(found, self.parts, strict=True):
-            own = _numbers(part.timeline.labels, self.timeline.labels, strata)
+            own = self.strata_in(part, strata)
             last[own >= 0] = part.timeline.last_times()[own[own >= 0]]
         return found
 
+    def strata_in(self, part, strata):
+        """Numbers that strata have in the fit of a kind, -1 where nobody was at risk of it."""
+        return _numbers(part.timeline.labels, self.timeline.labels, strata)
+
     def _of_part(self, part, times, strata):
         """Logarithms of a kind's hazards: of none in strata where nobody was at risk of it."""
-        own = _numbers(part.timeline.labels, self.timeline.labels, strata)
+        own = self.strata_in(part, strata)
         logs = part.log_hazards_at(times, np.maximum(own, 0))
         logs[:, own < 0] = -np.inf
         return logs

@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._compile import device, kernel
-from ..information.inverse import invert
-from ..patterns.risk_sets.hazards import HazardSpread
+from ..estimators.baseline import BLOCK_NUMBERS
+from ..information.inverse import Inverse, invert
+from ..patterns.risk_sets.hazards import AtomsOfStratum, HazardSpread
 from ._curves import Lines
 
 __all__ = ["Transition", "Transitions"]
@@ -51,10 +52,12 @@ class Transitions:
     """All hazards, and what their coefficients vary by."""
 
     each: list[Transition]
-    covariance: np.ndarray  # of all coefficients
+    inverse: Inverse
+    information: np.ndarray  # of all coefficients
+    is_lost: np.ndarray  # coefficients that are infinite
 
     @classmethod
-    def of(cls, each) -> Transitions:
+    def of(cls, each, joint=None) -> Transitions:
         """Information of coefficients, the sum of those of the hazards that have them."""
         n_coef = 1 + max(int(q.place.max()) for q in each)
         total, size = np.zeros((n_coef, n_coef)), np.zeros(n_coef)
@@ -62,10 +65,15 @@ class Transitions:
             information, own = q.view.information()
             total[np.ix_(q.place, q.place)] += information
             size[q.place] += own
-        return cls(each, invert(total, size).covariance)
+        models = [q.lines.rows.estimator for q in each] if joint is None else [joint]
+        is_lost = np.concatenate([model.infinite_ for model in models])
+        return cls(each, invert(total, size).without_dependent(is_lost), total, is_lost)
 
     def errors(self, state, times, target):
-        """Standard errors of probabilities of a state, from another one on, (n_rows, n_times)."""
+        """Standard errors of probabilities of a state, from another one on, (n_rows, n_times).
+
+        NaN where they depend on what the data do not determine.
+        """
         strata = np.stack([q.lines.strata for q in self.each])  # as each numbers its own
         found = np.empty((strata.shape[1], len(times)))
         kinds, of_row = np.unique(strata, axis=1, return_inverse=True)
@@ -73,33 +81,39 @@ class Transitions:
             steps = [Increments.of(q, s, times[-1]) for q, s in zip(self.each, own, strict=True)]
             grid = np.unique(np.concatenate([step.time for step in steps]))
             last = np.searchsorted(grid, times, side="right")
-            for number, i in enumerate(np.flatnonzero(of_row.ravel() == k)):
-                found[i] = self._row(steps, number, grid, last, (state, target))
+            rows = np.flatnonzero(of_row.ravel() == k)
+            n_at_once = max(1, BLOCK_NUMBERS // (len(times) * len(steps) * (1 + len(grid))))
+            for first in range(0, len(rows), n_at_once):
+                block = np.arange(first, min(first + n_at_once, len(rows)))
+                found[rows[block]] = self._block(steps, block, grid, last, (state, target))
         return found
 
-    def _row(self, steps, i, grid, last, states):
-        """Standard errors of one row, (n_times,)."""
+    def _block(self, steps, rows, grid, last, states):
+        """Standard errors of some rows, (n_rows, n_times)."""
         origin, destination = (np.array([getattr(q, end) for q in self.each]) for end in ENDS)
-        size = np.zeros((len(steps), len(grid)))
         at = [np.searchsorted(grid, step.time) for step in steps]
+        size = np.zeros((len(rows), len(steps), len(grid)))
         for q, step in enumerate(steps):
-            size[q, at[q]] = step.size[i]
-        path = np.zeros((len(grid) + 1, 1 + max(*origin, *destination, *states)))
-        path[0, states[0]] = 1.0
-        _go_forward(size, origin, destination, path)
-        weight, out = np.empty_like(size), np.empty(len(last))
-        for h, end in enumerate(last):
-            weight[:, end:] = 0.0
-            _go_back(size[:, :end], origin, destination, path, states[1], weight)
-            variance, slope = 0.0, np.zeros(len(self.covariance))
-            for q, step in enumerate(steps):
-                own = weight[q, at[q]]
-                variance += own**2 @ step.variance[i]
-                slope[self.each[q].place] += own @ step.slope(i)
-            used = slope != 0.0
-            variance += slope[used] @ self.covariance[np.ix_(used, used)] @ slope[used]
-            out[h] = np.sqrt(max(variance, 0.0))
-        return out
+            size[:, q, at[q]] = step.size(rows)
+        path = np.empty((len(grid) + 1, 1 + max(*origin, *destination, *states)))
+        weight = np.zeros((len(rows), len(last), *size.shape[1:]))
+        _weigh(size, origin, destination, states, last, path, weight)
+        variance, amount = np.zeros((2, len(rows), len(last)))
+        slope = np.zeros((*variance.shape, len(self.information)))
+        for q, step in enumerate(steps):
+            own = weight[:, :, q, at[q]]
+            variance += np.einsum("ijk,ik->ij", own**2, step.variance(rows))
+            moves = own * step.size(rows)[:, None]
+            amount += np.abs(moves).sum(axis=2)
+            slope[:, :, self.each[q].place] += step.slopes(rows, moves)
+        variance += ((slope @ self.inverse.matrix) * slope).sum(axis=2)
+        error = np.sqrt(np.maximum(variance, 0.0))
+        if not (self.inverse.identified & ~self.is_lost).all():
+            contrasts = slope / np.where(amount > 0.0, amount, 1.0)[:, :, None]
+            contrasts = contrasts.reshape(-1, len(self.information))
+            is_known = self.inverse.determines(contrasts, self.information, self.is_lost)
+            error[~is_known.reshape(error.shape)] = np.nan
+        return error
 
 
 ENDS = ("origin", "destination")
@@ -109,35 +123,48 @@ class Increments(NamedTuple):
     """Increments of one hazard at its event times, for new rows of one stratum."""
 
     time: np.ndarray  # (n_times,)
-    size: np.ndarray  # (n_rows, n_times)
-    variance: np.ndarray  # (n_rows, n_times)
+    step: np.ndarray  # (n_times,): increments and their variance but for what rows are
+    noise: np.ndarray
+    scale: np.ndarray  # (n_rows, n_pieces): what rows are
     columns: np.ndarray  # (n_pieces, n_rows, n_coef) of the new rows
     piece: np.ndarray  # (n_times,)
     mean: np.ndarray  # (n_times, n_coef): of the rows at risk
 
     @classmethod
     def of(cls, transition, stratum, until) -> Increments:
-        """Read what a fit knows of the events of a stratum."""
-        lines = transition.lines.of_stratum(stratum)
-        atoms = transition.spread.atoms(stratum)
-        is_before = atoms.time <= until
-        time, at = np.unique(atoms.time[is_before], return_inverse=True)
-        ends = lines.hazards(np.append(-1.0, time)[-1:])[:, :, 0]  # (n_pieces, n_rows)
-        total = np.bincount(atoms.piece[is_before], atoms.step[is_before], len(ends))
+        """Read what a fit knows of the events of a stratum, none where nobody was at risk."""
+        lines, atoms = transition.lines.of_stratum(stratum), transition.spread.atoms(stratum)
+        atoms = AtomsOfStratum(*(part[atoms.time <= until] for part in atoms))
+        columns = lines.columns()
+        # in the order of pieces, and so of time; of Efron's ties there are several atoms at one
+        time, first = np.unique(atoms.time, return_index=True)
+        piece, ends = atoms.piece[first], np.zeros(columns.shape[:2])
+        if len(time):
+            ends = lines.hazards(time[-1:])[:, :, 0]
+        total = np.bincount(atoms.piece, atoms.step, len(ends))
         scale = np.divide(ends.T, total, out=np.zeros_like(ends.T), where=total > 0)
-        piece = np.zeros(len(time), np.int64)
-        piece[at] = atoms.piece[is_before]
-        step = np.bincount(at, atoms.step[is_before], len(time))
-        noise = np.bincount(at, (atoms.step * atoms.inverse)[is_before], len(time))
-        mean = np.zeros((len(time), atoms.mean.shape[1]))
-        np.add.at(mean, at, (atoms.step[:, None] * atoms.mean)[is_before])
-        mean = np.divide(mean, step[:, None], out=np.zeros_like(mean), where=step[:, None] > 0)
-        scale = scale[:, piece]
-        return cls(time, scale * step, scale**2 * noise, lines.columns(), piece, mean)
+        step = np.add.reduceat(atoms.step, first)
+        noise = np.add.reduceat(atoms.step * atoms.inverse, first)
+        mean = np.add.reduceat(atoms.step[:, None] * atoms.mean, first) / step[:, None]
+        return cls(time, step, noise, scale, columns, piece, mean)
 
-    def slope(self, i):
-        """Derivative of a row's increments in the coefficients, (n_times, n_coef)."""
-        return self.size[i, :, None] * (self.columns[self.piece, i] - self.mean)
+    def size(self, rows):
+        """Increments of rows, (n_rows, n_times)."""
+        return self.scale[rows][:, self.piece] * self.step
+
+    def variance(self, rows):
+        """Their variances at known coefficients, (n_rows, n_times)."""
+        return self.scale[rows][:, self.piece] ** 2 * self.noise
+
+    def slopes(self, rows, moves):
+        """Derivatives in the coefficients of sums that count increments, (n_rows, n_sums, n_coef).
+
+        `moves` are the increments times what they count, (n_rows, n_sums, n_times).
+        """
+        slopes = -moves @ self.mean
+        for piece, x in enumerate(self.columns[:, rows]):
+            slopes += moves[:, :, self.piece == piece].sum(axis=2)[:, :, None] * x[:, None]
+        return slopes
 
 
 @device
@@ -151,6 +178,17 @@ def _leaving(size, origin, state, t):
 
 
 @kernel
+def _weigh(size, origin, destination, states, last, path, weight):
+    """How much increments of rows, (n_rows, n_kinds, n_times), count until each of `last`."""
+    for row in range(len(size)):
+        path[:] = 0.0
+        path[0, states[0]] = 1.0
+        _go_forward(size[row], origin, destination, path)
+        for h in range(len(last)):
+            _go_back(size[row], last[h], origin, destination, path, states[1], weight[row, h])
+
+
+@device
 def _go_forward(size, origin, destination, path):
     """Probabilities of states after every time, from those before the first."""
     for t in range(size.shape[1]):
@@ -165,12 +203,12 @@ def _go_forward(size, origin, destination, path):
                     path[t + 1, destination[q]] += here * go * size[q, t]
 
 
-@kernel
-def _go_back(size, origin, destination, path, target, weight):
-    """How much increments count for the probability of a state after the last time."""
+@device
+def _go_back(size, end, origin, destination, path, target, weight):
+    """How much increments until a time count for the probability of a state after it."""
     later, before = np.zeros(path.shape[1]), np.zeros(path.shape[1])
     later[target] = 1.0
-    for t in range(size.shape[1] - 1, -1, -1):
+    for t in range(end - 1, -1, -1):
         for state in range(len(later)):
             total, stay, go = _leaving(size, origin, state, t)
             bend = (stay - go) / total if total > FLAT else -0.5

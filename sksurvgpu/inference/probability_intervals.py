@@ -12,15 +12,19 @@ from sklearn.utils import _safe_indexing
 
 from ..data.checks import check_horizons, check_sample_weight
 from ..data.intervals import check_level
+from ..data.options import is_number, refuse
+from ..estimators._columns import check_columns
 from ..estimators._hazards import open_hazards
 from ..estimators._occupation import Course, follow
+from ..estimators.fitted import fitted_of
+from ..estimators.joint_baseline import ENORMOUS
 from ..estimators.pipelines import open_pipeline
 from ..information.views import view_of
 from ..patterns.risk_sets.hazards import HazardSpread
-from ._curves import Bounds, replicate
+from ._curves import Bounds, Lines, replicate
 from ._rows import check_same, documented, open_rows, read_rows, require_unpenalized
 from ._states import Transition, Transitions
-from .curve_intervals import CurveIntervals, check_replicates, lines_of
+from .curve_intervals import CurveIntervals, check_replicates
 
 __all__ = ["probability_intervals"]
 
@@ -73,7 +77,8 @@ def probability_intervals(
     Returns
     -------
     result : CurveIntervals
-        Probabilities, their standard errors and bounds.
+        Probabilities, their standard errors and bounds; these are NaN where the data do not
+        determine the coefficients that they depend on.
 
     Examples
     --------
@@ -90,6 +95,8 @@ def probability_intervals(
     ...
     """
     horizons, level = check_horizons(times), check_level(level)
+    if not is_number(start):
+        refuse(start, "start", "pass one number, the same for all rows", TypeError)
     hazards = open_hazards(estimator, y, fit_params.get("strata"), state, of)
     new = {"start": start or None, "strata": strata_new}
     estimate = hazards.probability(X_new, horizons, of, state=state, **new)
@@ -114,6 +121,7 @@ def probability_intervals(
 def _errors(hazards, X, X_new, times, fit_params, *, start, strata):
     """Standard errors of probabilities of new rows, by the information of the fit."""
     each, total, joint = [], 0.0, getattr(hazards.estimator, "joint_", None)
+    baseline, start = hazards.baseline, start or -np.inf  # events at time 0 count
     for name, (chosen, own) in hazards.outcomes.items():
         model, table, new = open_pipeline(hazards.models[name], X, X_new)
         require_unpenalized(model, "an analytic interval of a probability", INSTEAD)
@@ -122,7 +130,7 @@ def _errors(hazards, X, X_new, times, fit_params, *, start, strata):
         }
         if chosen is not None:
             table = _safe_indexing(table, chosen)
-            given = {key: _safe_indexing(values, chosen) for key, values in given.items()}
+            given = {k: _safe_indexing(v, chosen) if np.ndim(v) else v for k, v in given.items()}
         rows = read_rows(model, table, own, given)
         found = rows.session.start(model.coef_)
         if joint is None:
@@ -132,13 +140,15 @@ def _errors(hazards, X, X_new, times, fit_params, *, start, strata):
         place = n_before + np.arange(rows.n_coef)
         if joint is not None:
             place = hazards.places.coefs[len(each)]
-        lines = lines_of(rows, new, strata, start or 0.0)
-        view = view_of(rows)
+        design, part, view = check_columns(model, new), fitted_of(model), view_of(rows)
+        codes = baseline.strata_of(strata, design.n_rows, "strata_new")
+        codes = baseline.strata_in(part.baseline, codes)
+        lines = Lines(rows, design, codes, start, part.setting)
         spread = HazardSpread(view, lines.start)
         each.append(Transition(*hazards.ends[len(each)], view, lines, place, spread))
     if joint is not None:
         check_same(joint, total)
-    return Transitions.of(each).errors(hazards.state, times, hazards.target)
+    return Transitions.of(each, joint).errors(hazards.state, times, hazards.target)
 
 
 def _log_log(estimate, error, level):
@@ -154,17 +164,25 @@ def _log_log(estimate, error, level):
 
 def _replicate(hazards, X, y, fit_params, bootstrap, X_new, times, *, start, strata):
     """Probabilities of new rows of replicates, (n_replicates, n_rows, n_times)."""
+    from pandas import Index
+
     joint, n_hazards = hazards.estimator.joint_, len(hazards.models)
     check_replicates(joint, bootstrap)
     new, strata = hazards.new_rows(X_new, strata)
-    lines = lines_of(open_rows(joint, X, y, fit_params), new, strata, start or 0.0)
+    fitted = fitted_of(joint)
+    codes = Index(fitted.baseline.timeline.labels).get_indexer(strata)
+    nobody, strata = codes < 0, np.maximum(codes, 0)  # at risk there
+    rows = open_rows(joint, X, y, fit_params)
+    lines = Lines(rows, new, strata, start or -np.inf, fitted.setting)
     grid = np.unique(np.concatenate([lines.event_times(s) for s in np.unique(strata)]))
     grid, n_rows = grid[grid <= times[-1]], len(strata) // n_hazards
     state, since = np.full(n_rows, hazards.state), np.zeros(n_rows)
     never = np.full((n_rows, 1 + np.max(hazards.ends)), np.inf)
 
     def probabilities(of_all, _):
-        of_all = np.maximum.accumulate(np.nan_to_num(of_all), axis=1)  # NaN after the follow-up
+        of_all[nobody] = 0.0
+        of_all = np.minimum(np.nan_to_num(of_all), ENORMOUS)  # NaN after the follow-up
+        of_all = np.maximum.accumulate(of_all, axis=1)
         of_all = np.ascontiguousarray(of_all.reshape(n_hazards, n_rows, -1))
         course = Course(of_all, grid, *np.array(hazards.ends).T)
         found = np.empty((3, n_rows, len(times), never.shape[1]))
