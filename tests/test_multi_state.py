@@ -197,6 +197,15 @@ def test_a_clock_that_starts_anew_counts_from_entries_into_states():
     halved.iloc[len(rows) :, rows.columns.get_loc("start")] = halved["time"].iloc[: len(rows)]
     again = fitted(halved, clock="reset").estimators_["ill", "dead"]
     np.testing.assert_allclose(again.coef_, alone.coef_, atol=1e-9)
+    # some are unseen for a while after they fall ill
+    unseen = rows.copy()
+    unseen["seen"] = unseen["start"] + (unseen["state"] == "ill") * 0.4 * (unseen["id"] % 2)
+    unseen = unseen[unseen["seen"] < unseen["time"]].reset_index(drop=True)
+    ill = unseen[unseen["state"] == "ill"]
+    entry, length = ill["seen"] - ill["start"], ill["time"] - ill["start"]
+    late = clone(FREE).fit(ill[["x"]].to_numpy(), surv(ill["event"] == "dead", length, start=entry))
+    found = fitted(unseen.assign(start=unseen["seen"]), clock="reset")
+    np.testing.assert_allclose(found.estimators_["ill", "dead"].coef_, late.coef_, atol=1e-9)
 
 
 @pytest.mark.parametrize("is_tied", [False, True])

@@ -178,7 +178,8 @@ def test_a_fit_that_shares_nothing_forgets_the_one_before():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"shared": "some"}, 'must be a list or "all"'),
+        ({"shared": "some"}, 'must be a list of columns or "all"'),
+        ({"shared": 0}, "`shared` is 0, must be a list"),
         ({"shared": [5]}, "`shared` names column 5"),
         ({"between": 1.0, "fused": 1.0}, "choose one of them"),
         ({"between": 1.0, "shared": "all"}, "leaves no coefficients"),

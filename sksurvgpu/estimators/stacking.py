@@ -100,10 +100,10 @@ class Sharing(NamedTuple):
     def find(self, n_columns, names):
         """Whether each column has one coefficient for all hazards."""
         found = np.zeros(n_columns, bool)
-        if isinstance(self.columns, str):
-            if self.columns != "all":
-                raise ValueError(f'`shared` is {self.columns!r}, must be a list or "all".')
+        if isinstance(self.columns, str) and self.columns == "all":
             return ~found
+        if isinstance(self.columns, str) or not (self.columns is None or np.iterable(self.columns)):
+            raise ValueError(f'`shared` is {self.columns!r}, must be a list of columns or "all".')
         for column in () if self.columns is None else self.columns:
             found[find_column(column, "shared", n_columns, names)] = True
         return found

@@ -230,13 +230,16 @@ def read_states(y, *, n_rows=None, strata=None) -> tuple[dict, dict]:
 
 def entries_into_states(items) -> np.ndarray:
     """Time at which each row's person has entered the state, or was first seen in it."""
-    order, stays = _by_person(items["subject"], items["start"])
-    origin = items["origin"][order]
-    stays &= (origin[1:] == origin[:-1]) & (items["destination"][order[:-1]] == 0)
-    place = np.arange(len(order))
-    first = np.maximum.accumulate(np.where(np.append(False, stays), 0, place))
+    order, follows = _by_person(items["subject"], items["start"])
+    origin, entered = items["origin"][order], items["destination"][order]
+    goes_on = follows & (origin[1:] == origin[:-1]) & (entered[:-1] == 0)
+    since = items["start"][order]
+    # who was unseen at first has been in it from the transition on
+    enters = follows & (entered[:-1] == origin[1:])
+    since[1:][enters] = items["time"][order][:-1][enters]
+    first = np.maximum.accumulate(np.where(np.append(False, goes_on), 0, np.arange(len(order))))
     entry = np.empty(len(order))
-    entry[order] = items["start"][order][first]
+    entry[order] = since[first]
     return entry
 
 
