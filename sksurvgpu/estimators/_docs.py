@@ -204,7 +204,8 @@ _SHARED = {
     "shared_coefficients": """
         shared : list of int or str, "all" or None, default=None
             Columns, by name or position, whose coefficient is the same for all hazards. A list,
-            even an empty one, makes one fit of all hazards, `joint_`.
+            even an empty one, makes one fit of all hazards, `joint_`. A pipeline's transformers
+            then learn once, from all rows.
         between : float or None, default=None
             Pulls the coefficients of a column to one another: for those that are not shared,
             ``alpha * between`` is the penalty of the coefficient that they have in common, of which

@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._compile import device, kernel
-from ..estimators.baseline import BLOCK_NUMBERS
 from ..information.inverse import Inverse, invert
 from ..patterns.risk_sets.hazards import AtomsOfStratum, HazardSpread
 from ._curves import Lines
 
 __all__ = ["Transition", "Transitions"]
 
+AT_ONCE = 2**23  # numbers of the new rows at work, 64 MiB an array
 FLAT = 1e-6  # hazard below which (e^-a - E) / a is its limit, to as many digits
 
 
@@ -82,7 +82,7 @@ class Transitions:
             grid = np.unique(np.concatenate([step.time for step in steps]))
             last = np.searchsorted(grid, times, side="right")
             rows = np.flatnonzero(of_row.ravel() == k)
-            n_at_once = max(1, BLOCK_NUMBERS // (len(times) * len(steps) * (1 + len(grid))))
+            n_at_once = max(1, AT_ONCE // (len(times) * len(steps) * (1 + len(grid))))
             for first in range(0, len(rows), n_at_once):
                 block = np.arange(first, min(first + n_at_once, len(rows)))
                 found[rows[block]] = self._block(steps, block, grid, last, (state, target))
