@@ -328,7 +328,12 @@ def test_bad_input_of_models_is_refused():
         (MultiStateCox(n_paths=0), x, y, "`n_paths` is 0"),
         (MultiStateCox({("well", "ill"): FREE}), x, y, "of the transitions .*'ill', 'dead'"),
         (MultiStateCox(), x[:-1], y, "`y` has .* entries, `X` has"),
-        (MultiStateCox(), x, surv(rows["event"] == "ill", rows["time"]), "multi_state"),
+        (
+            MultiStateCox(),
+            x,
+            surv(rows["event"] == "ill", rows["time"]),
+            r"multi_state\(origin, dest",
+        ),
         (MultiStateCox(), x[:1], y[rows["event"] == ""][:1], "no transition"),
     ]
     for model, table, outcome, message in bad:

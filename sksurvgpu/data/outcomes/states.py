@@ -25,6 +25,7 @@ from .fields import (
 __all__ = ["entries_into_states", "multi_state", "read_states", "transition_table"]
 
 FIELDS = ("destination", "time", "origin", "start", "subject")
+ARGUMENTS = ("origin", "destination", "start", "time", "subject")  # of them, in their order
 GRAPH = (
     "must be a dictionary of the states that each state may be left for, such as "
     '{"well": ["ill", "dead"], "ill": ["dead"]}'
@@ -219,7 +220,7 @@ def _by_person(subject, start):
 def read_states(y, *, n_rows=None, strata=None) -> tuple[dict, dict]:
     """Check an outcome of `multi_state`; its items, and {code: label} of its states."""
     has_stratum = isinstance(y, np.ndarray) and "stratum" in (y.dtype.names or ())
-    check_named(y, "multi_state", FIELDS + ("stratum",) * has_stratum, n_rows, False)
+    check_named(y, "multi_state", ARGUMENTS + ("stratum",) * has_stratum, n_rows, False)
     items = {field: y[field] for field in y.dtype.names}
     given, labels = choose_strata(items.get("stratum"), strata, y.size, other="X")
     items["stratum"] = None if given is None else labels[given]
