@@ -96,6 +96,15 @@ def test_equals_survival(censoring, horizon):
         assert found == pytest.approx(unos, rel=1e-12)
 
 
+def test_events_at_the_horizon_count():
+    data = draw(2)
+    event, time, risk = data["event"], data["time"], data["risk"]
+    early = event & (time <= 7)
+    expected = by_definition(early, time, risk, np.zeros(80), np.zeros(80), np.ones(80))
+    assert of_rows(event, time, risk, horizon=7) == pytest.approx(expected, rel=1e-12)
+    assert (early & (time == 7)).any()
+
+
 @pytest.mark.parametrize("censoring", [None, "pooled", "stratified"])
 def test_strata_weights_and_entries_with_weights_for_censoring(censoring):
     """What is censored by nobody needs no weights; who enters at the beginning enters early."""

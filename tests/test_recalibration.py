@@ -69,8 +69,15 @@ def test_where_there_is_no_slope():
     table = calibration(OUTCOMES["one"], np.full(150, 0.4), 0.9).recalibration
     assert np.isfinite(table.loc["intercept"]).all()
     assert table.loc["slope"].isna().all()
-    table = calibration(OUTCOMES["one"], np.append(RISK[:-1], 1.0), 0.9).recalibration
+    table = calibration(OUTCOMES["one"], np.append(RISK[:-1], 0.0), 0.9).recalibration
     assert table.isna().all(axis=None)
+    table = calibration(CODE == 1, np.append(RISK[:-1], 1.0)).recalibration
+    assert table.isna().all(axis=None)
+    tables = [
+        calibration(OUTCOMES["one"], np.append(RISK[:-1], one), 0.9).recalibration
+        for one in (1.0, 1.0 - 1e-15)  # which a risk of 1 may have been
+    ]
+    np.testing.assert_allclose(*tables, atol=0.02)
     y = np.arange(20) > 9  # all risks above are cases: a slope without bound
     table = calibration(y, np.linspace(0.01, 0.99, 20)).recalibration
     assert table.loc["slope"].isna().all()

@@ -58,7 +58,8 @@ class Calibration(Result):
     recalibration : pandas.DataFrame or None
         Calibration ``intercept`` and ``slope``: ``estimate``, ``standard_error``, ``lower`` and
         ``upper``. They are 0 and 1 where risks are right; a slope below 1 is that of risks too
-        far apart, as of a model that has learnt too much of its own rows. NaN with risks of 0 or 1.
+        far apart, as of a model that has learnt too much of its own rows. NaN with a risk of 0, of
+        a binary outcome also of 1.
 
     Examples
     --------

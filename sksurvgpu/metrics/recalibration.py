@@ -24,6 +24,7 @@ from ..nonparametric.limits import normal_bound
 
 __all__ = ["pseudo_values", "recalibrate"]
 
+BELOW_ONE = np.nextafter(1.0, 0.0)
 LONGEST_STEP, SINGULAR = 1e-5, 1e12  # of a Newton step at an optimum; condition of a matrix
 
 
@@ -52,11 +53,12 @@ def _follow(own, every, at_risk):
 
 
 def recalibrate(values, risk, is_binary, level):
-    """Table of the intercept, with a slope of 1, and of the slope; NaN with risks of 0 or 1."""
+    """Table of the intercept, with a slope of 1, and of the slope; NaN with risks of 0."""
     from pandas import DataFrame
 
     with np.errstate(divide="ignore"):
-        x = logit(risk) if is_binary else np.log(-np.log1p(-risk))
+        # a risk that rounding has made 1 is less
+        x = logit(risk) if is_binary else np.log(-np.log1p(-np.minimum(risk, BELOW_ONE)))
     one, loss = np.ones((len(x), 1)), _loss_of_logit if is_binary else _loss_of_cloglog
     rows = np.full((2, 2), np.nan)
     if np.isfinite(x).all():
