@@ -67,8 +67,9 @@ class CauseSpecificCox(HazardModels):
     that it is of: what is not shared is penalized as it is by separate fits.
 
     Equal to ``survfit`` of a multi-state ``coxph(..., ties="breslow")`` of R's survival. Where ties
-    are many, :math:`\exp(-dA)` takes the place of the factors :math:`1 - dA`, as
-    ``riskRegression::CSC(..., product.limit=FALSE)`` has it: incidences then never exceed 1.
+    are many, :math:`\exp(-dA)` takes the place of the factors :math:`1 - dA`: incidences then never
+    exceed 1. ``riskRegression::CSC(..., product.limit=FALSE)`` has these factors, too, and adds up
+    :math:`S(s-)\,dA_k`, a little more.
 
     Examples
     --------
