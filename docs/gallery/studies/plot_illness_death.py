@@ -101,5 +101,13 @@ since.predict_state_probabilities(men, [2, 5], state="malignancy")[
 ].round(2)
 
 # %%
-# Not shown: intervals, which only coefficients have (``wald``), laboratory
-# values, and how well probabilities agree with what was observed.
+# Intervals of such probabilities know of the errors of all coefficients and
+# hazards. Those of a malignancy by twenty years:
+
+from sksurvgpu import probability_intervals
+
+probability_intervals(model, X, y, men, 20, of="malignancy").to_frame()
+
+# %%
+# Not shown: laboratory values, and how well probabilities agree with what
+# was observed.
