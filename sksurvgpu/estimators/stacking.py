@@ -180,7 +180,10 @@ class Stack:
         X, is_shared, sizes = X.stored(), self.is_shared, [len(h.rows) for h in self.hazards]
         parts = [X.select(is_shared)[self.rows]] if is_shared.any() else []
         for hazard, first in zip(self.hazards, np.cumsum(sizes) - sizes, strict=True):
-            parts.append(spread_rows(X.select(~is_shared)[hazard.rows], int(first), sum(sizes)))
+            own = X.select(~is_shared)
+            if not np.array_equal(hazard.rows, np.arange(X.n_rows)):
+                own = own[hazard.rows]
+            parts.append(spread_rows(own, int(first), sum(sizes)))
         labels = np.array(self.header.labels(), dtype=object)
         names = [*labels[is_shared]]
         names += [f"{label}: {h.label}" for h in self.hazards for label in labels[~is_shared]]
