@@ -200,6 +200,14 @@ def test_what_cannot_be_shared_is_an_error(given, message):
         CauseSpecificCox(**{"estimator": FREE, **given}).fit(X, outcome())
 
 
+def test_stacked_columns_are_those_of_the_fit():
+    model = CauseSpecificCox(FREE, shared=[0]).fit(X, outcome())
+    with pytest.raises(ValueError, match="X has 1 features"):
+        model.stack(X[:, :1], outcome())
+    with pytest.raises(ValueError, match="must be one of"):
+        model.predict(X, event=["a"])
+
+
 def test_other_penalties_go_with_shared_coefficients():
     one = CoxLassoCCD(alpha=0.5, penalty="mcp")
     with pytest.warns(NothingSelectedWarning):

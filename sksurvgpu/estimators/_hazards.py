@@ -18,6 +18,7 @@ from .._versioned import Versioned
 from .._warnings import keep_warnings, warn
 from ..data.design.columns import build_design
 from ..data.partitioned import require_in_memory
+from ._columns import check_columns
 from ._docs import documented
 from .fitted import fitted_of
 from .joint_baseline import JointBaseline
@@ -134,7 +135,8 @@ class HazardModels(Versioned, BaseEstimator):
         check_is_fitted(self, "joint_", msg="There is no `joint_`; fit with `shared=[]` at least.")
         given = {"sample_weight": sample_weight, "strata": strata, "offset": offset}
         given = {name: values for name, values in given.items() if values is not None}
-        _, table = open_pipeline(self._first(), X)
+        model, table = open_pipeline(self._first(), X)
+        check_columns(model, table)
         return stack_rows(self._hazards(y, strata), table, self._sharing(), given)[1:]
 
     def summary(self):

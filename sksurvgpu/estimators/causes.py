@@ -278,7 +278,7 @@ class CauseSpecificCox(HazardModels):
         """Label of an event, that of interest by default."""
         events = self.events_
         event = self.event_of_interest if event is None else event
-        event = self._codes.get(event, event)
+        event = self._codes.get(event, event) if np.ndim(event) == 0 else event
         if event not in events:
             raise ValueError(f"`event` is {event!r}, must be one of {events}.")
         return event
