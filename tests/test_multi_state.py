@@ -426,6 +426,23 @@ def test_models_have_names_summaries_and_pickles():
     np.testing.assert_array_equal(model.estimators_["ill", "dead"].coef_, alone.coef_)
 
 
+def test_codes_of_none_and_rows_without_a_length_are_told_of():
+    one = {"origin": [1, 1, 2], "start": [0, 0, 1], "subject": [1, 2, 2]}
+    with pytest.raises(ValueError, match="`destination` is 0 in 2 rows"):
+        multi_state(destination=[0, 2, 0], time=[3, 1, 4], **one)
+    given = {"destination": [None, 2, 0], "time": [3, 1, 4]}
+    assert len(multi_state(**given, **one, allowed={1: [2], 2: [0]})) == 3
+    with pytest.raises(ValueError, match="`start` must be") as error:
+        multi_state(destination=[None, 2, None], time=[3, 1, 1], **one)
+    assert "move its end" in error.value.__notes__[0]
+
+
+def test_functions_of_one_fit_name_what_several_hazards_have():
+    model = fitted(simulated(60))
+    with pytest.raises(TypeError, match="of several hazards `joint_`"):
+        wald(model, [[1.0]], None)
+
+
 # -- coefficients in common, and intervals --------------------------------------------------------
 ERRORS = {case["name"]: case for case in load("state_errors.json")["cases"]}
 

@@ -185,7 +185,7 @@ def test_what_the_data_do_not_determine_has_no_error():
 def test_what_has_no_interval_is_an_error():
     y = outcome()
     model = CauseSpecificCox(CoxLassoCCD(alpha=0.001)).fit(X, y)
-    with pytest.raises(ValueError, match="Fit with `shared="):
+    with pytest.raises(ValueError, match="fitted with `shared="):
         probability_intervals(model, X, y, NEW, TIMES)
     model = CauseSpecificCox(FREE).fit(X, y)
     with pytest.raises(ValueError, match="not the rows of the fit"):

@@ -110,8 +110,17 @@ def refuse_type(estimator, name="estimator", fitted="a fitted") -> NoReturn:
     raise TypeError(
         f"`{name}` is of type {kind}{f', which ends in {last}' * (kind != last)}; pass {fitted} "
         "estimator of this package such as CoxLassoCCD, a pipeline that ends in one, or a search "
-        "for one after its fit."
+        f"for one after its fit{_instead(last)}."
     )
+
+
+def _instead(last):
+    """End of an error about estimators that are made of others."""
+    return {
+        "CauseSpecificCox": "; of several hazards `joint_`, with the rows of ``stack``",
+        "MultiStateCox": "; of several hazards `joint_`, with the rows of ``stack``",
+        "RandomIntercepts": "; random intercepts have ``wald`` as a method",
+    }.get(last, "")
 
 
 def _forward(name):

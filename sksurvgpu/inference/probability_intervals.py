@@ -28,7 +28,10 @@ from .curve_intervals import CurveIntervals, check_replicates
 
 __all__ = ["probability_intervals"]
 
-INSTEAD = "Fit with `shared=[]`, and pass `bootstrap(model.joint_, ...)` of ``model.stack(X, y)``."
+INSTEAD = (
+    "Pass `bootstrap(model.joint_, ...)` of the rows of ``model.stack(X, y)``, for which a model "
+    "that shares nothing is fitted with `shared=[]`."
+)
 
 
 @documented

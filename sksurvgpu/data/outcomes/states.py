@@ -44,7 +44,8 @@ def multi_state(
     origin : array-like of int or str
         State that the person is in, at risk in (start, time].
     destination : array-like of int or str
-        State that is entered at `time`; None, NaN or "" where the person stays or is censored.
+        State that is entered at `time`; None, NaN or "" where the person stays or is censored. A
+        code of 0 is a state where it is an origin, too, or in `allowed`, and refused elsewhere.
     start, time : array-like of float
         When the row begins and ends, at least 0.
     subject : array-like of int or str
@@ -91,13 +92,27 @@ def multi_state(
     """
     origin = check_labels(origin, "origin")
     goes, entered = _read_destination(destination, origin)
+    if allowed is None and (entered == 0).any() and not (origin == 0).any():
+        raise ValueError(
+            f"`destination` is 0 in {np.count_nonzero(entered == 0):,} rows, and no row begins in "
+            "a state 0; pass None or NaN where nobody enters a state, or with `allowed` the state "
+            "0 that is never left."
+        )
     states = _states_of(origin, entered, goes, allowed)
     labels = dict(enumerate(states, 1))
     codes = {label: code for code, label in labels.items()}
     origin, destination = _coded(origin, codes), np.zeros(len(origin), np.int64)
     destination[goes] = _coded(entered, codes)
     given = {"start": start, "stratum": stratum, "subject": subject}
-    items = checked_items(origin, time, **given, other="origin")
+    try:
+        items = checked_items(origin, time, **given, other="origin")
+    except ValueError as error:
+        if "drop empty" in str(error):
+            error.add_note(
+                "Of states: a row may end in a transition; move its end, by half a day say, and "
+                "the start of the next row, so that none is lost."
+            )
+        raise
     rows = {"destination": destination, "origin": origin, **items}
     _check_transitions(rows, labels, allowed)
     _check_histories(rows, labels)
@@ -195,7 +210,10 @@ def _check_histories(rows, labels):
 
     if (gap < 0).any():
         words, _ = describe(gap < 0)
-        raise ValueError(f"{words}, at two places at once; cut or drop rows.")
+        raise ValueError(
+            f"{words}, twice at a time: there is one row for a stay, not one for each transition "
+            "that is possible; cut or join rows."
+        )
     if (changes & (gap == 0)).any():
         words, state = describe(changes & (gap == 0))
         raise ValueError(
