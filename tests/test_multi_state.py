@@ -613,6 +613,8 @@ def test_a_clock_that_is_reset_has_no_intervals():
     model = MultiStateCox(FREE).fit(X, y)
     with pytest.raises(ValueError, match="`of` is None, must be one of"):
         probability_intervals(model, X, y, [[1]], [2.0])
+    with pytest.raises(ValueError, match="must be one state, of all rows"):
+        probability_intervals(model, X, y, [[1]], [2.0], of="ill", state=["well"])
     with pytest.raises(TypeError, match="`sample_wieght` is no argument"):
         probability_intervals(model, X, y, [[1]], [2.0], of="ill", sample_wieght=1.0)
     with pytest.raises(TypeError, match=r"`start` is .*pass one number"):

@@ -159,6 +159,8 @@ class MultiStateCox(HazardModels):
                 'the clock is reset (clock="reset"), and probabilities of states are drawn: they '
                 "have no intervals."
             )
+        if np.ndim(state) != 0:
+            raise ValueError(f"`state` is {state!r}, must be one state, of all rows.")
         if of not in self.states_:
             raise ValueError(f"`of` is {of!r}, must be one of {self.states_}.")
         [place] = self._places(state, 1)

@@ -18,6 +18,7 @@ from ..estimators._hazards import open_hazards
 from ..estimators._occupation import Course, follow
 from ..estimators.fitted import fitted_of
 from ..estimators.joint_baseline import ENORMOUS
+from ..estimators.causes import NO_EVENT
 from ..estimators.pipelines import open_pipeline
 from ..information.views import view_of
 from ..patterns.risk_sets.hazards import HazardSpread
@@ -65,7 +66,7 @@ def probability_intervals(
     of : int or str, optional
         Event by its code or label, or "no event"; the event of interest by default. Or a state.
     state : int or str, optional
-        State that rows are in at the start; the first one by default.
+        State that all rows are in at the start; the one that no transition enters by default.
     strata_new : array-like of shape (n_rows,), optional
         Stratum of each new row; required if and only if the model was fitted with strata.
     start : float, default=0.0
@@ -115,7 +116,8 @@ def probability_intervals(
         error, bounds = draws.std(axis=0, ddof=1), np.quantile(draws, [tail, 1.0 - tail], axis=0)
     with np.errstate(divide="ignore"):
         hazard, lower, upper = (-np.log1p(-p) for p in (estimate, *bounds))
-    what = "cumulative_incidence" if hasattr(estimator, "event_of_interest") else "probability"
+    is_incidence = hasattr(estimator, "event_of_interest") and of != NO_EVENT
+    what = "cumulative_incidence" if is_incidence else "probability"
     index = getattr(X_new, "index", None)
     bounds = Bounds(hazard, error, (lower, upper), None)
     return CurveIntervals.of(bounds, what, horizons, index, level, interval)
