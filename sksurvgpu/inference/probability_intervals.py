@@ -16,9 +16,9 @@ from ..data.options import is_number, refuse
 from ..estimators._columns import check_columns
 from ..estimators._hazards import open_hazards
 from ..estimators._occupation import Course, follow
+from ..estimators.causes import NO_EVENT
 from ..estimators.fitted import fitted_of
 from ..estimators.joint_baseline import ENORMOUS
-from ..estimators.causes import NO_EVENT
 from ..estimators.pipelines import open_pipeline
 from ..information.views import view_of
 from ..patterns.risk_sets.hazards import HazardSpread
