@@ -105,6 +105,22 @@ def test_options_of_the_metric_and_outcomes_of_others():
     assert found["estimate"].item() == roc_auc_score(CODE == 1, FIRST)
 
 
+def test_weights_and_strata_are_drawn_with_their_rows():
+    """Given beside the outcome or in it, strata are the same; a weight of 0 leaves a row out."""
+    given, some = {"n_replicates": 20, "random_state": 0}, ROW % 3 > 0
+    inside = compare(concordance, surv(CODE > 0, TIME, stratum=ROW % 2), {"x": FIRST}, **given)
+    for strata in ((ROW % 2).tolist(), pd.Series(ROW % 2)):
+        beside = compare(concordance, Y, {"x": FIRST}, strata=strata, **given)
+        pd.testing.assert_frame_equal(beside, inside)
+
+    def without(y, pair):
+        return concordance(y[pair[:, 1] > 0], pair[pair[:, 1] > 0, 0])
+
+    weighted = compare(concordance, Y, {"x": FIRST}, sample_weight=some * 1.0, **given)
+    parts = compare(without, Y, {"x": np.column_stack([FIRST, some])}, **given)
+    pd.testing.assert_frame_equal(weighted, parts, rtol=1e-12)
+
+
 def test_rows_of_a_person_are_drawn_together():
     """Follow-up of some is cut in two, which leaves the concordance and its replicates."""
     cut, n = np.arange(0, 150, 3), 150
@@ -129,6 +145,14 @@ def test_replicates_without_a_metric_are_left_out():
     with pytest.warns(UserWarning, match="of 30 replicates are left out, the last because: no"):
         assert given(n_replicates=30)["lower"].item() == 1.0
 
+    def sometimes(y, x):
+        return x.mean() if (x == x.max()).sum() < 3 else np.nan
+
+    x = {"x": np.arange(6.0)}
+    with pytest.warns(UserWarning, match="of 30 replicates are left out, the last because: `metr"):
+        table = compare(sometimes, y, x, n_replicates=30, random_state=0)
+    assert table["lower"].item() < 2.5 < table["upper"].item()
+
     def once(y, x, seen=[]):  # noqa: B006
         seen.append(x)
         if len(seen) > 1:
@@ -149,6 +173,22 @@ def test_replicates_without_a_metric_are_left_out():
             {"predictions": {"x": FIRST[1:]}},
             ValueError,
             r"`predictions\['x'\]` has 149 rows, `y` has 150 rows",
+        ),
+        (
+            {"predictions": {"x": pd.Series(FIRST), "z": pd.Series(FIRST)[::-1]}},
+            ValueError,
+            r"index of `predictions\['z'\]` has the labels .* in another order",
+        ),
+        ({"predictions": {"x": None}}, ValueError, "has 1 rows, `y` has 150 rows"),
+        ({"metric": lambda y, x: None}, TypeError, "`metric` returns None, must return a number"),
+        ({"metric": lambda y, x: [1, 2]}, TypeError, r"`metric` returns \[1, 2\], must return"),
+        (
+            {
+                "metric": lambda y, x: pd.Series(np.ones(1 + int(x[0]))),
+                "predictions": {"x": np.zeros(150), "z": np.ones(150)},
+            },
+            ValueError,
+            "`metric` returns 1 numbers of one model, 2 of another",
         ),
         ({"n_replicates": 1}, ValueError, "`n_replicates` is 1, must be a whole number"),
         ({"level": 95}, ValueError, "`level` is 95, must lie between 0 and 1"),

@@ -14,10 +14,12 @@ from sklearn.utils import check_random_state
 from .._warnings import warn
 from ..data.intervals import check_level
 from ..data.options import whole
-from ..data.vectors import as_array
+from ..data.vectors import as_array, check_order
 from .pairs import group_rows
 
 __all__ = ["compare"]
+
+OF_ROWS = ("sample_weight", "strata")  # options with an entry for each row
 
 
 def compare(metric, y, predictions, *, level=0.95, n_replicates=500, random_state=None, **options):
@@ -40,7 +42,7 @@ def compare(metric, y, predictions, *, level=0.95, n_replicates=500, random_stat
     random_state : int, RandomState instance or None, default=None
         Seed of the replicates.
     **options
-        Arguments of `metric`.
+        Arguments of `metric`; ``sample_weight`` and ``strata`` are drawn with the rows.
 
     Returns
     -------
@@ -94,16 +96,22 @@ def compare(metric, y, predictions, *, level=0.95, n_replicates=500, random_stat
     level, n_replicates = check_level(level), whole(n_replicates, "n_replicates", 2)
     y, predictions = _check_rows(y, predictions)
     found = [metric(y, given, **options) for given in predictions.values()]
-    draws = np.full((n_replicates, len(found), np.size(found[0])), np.nan)
+    estimate = _check_found(found)
+    given = (name for name in OF_ROWS if options.get(name) is not None)
+    of_rows = {name: _as_rows(options[name], name) for name in given}
+    draws = np.full((n_replicates, *estimate.shape), np.nan)
     order, ptr = _units(y)
     random, n_lost = check_random_state(random_state), 0
     for draw in draws:
         rows = _rows_of(random.randint(len(ptr) - 1, size=len(ptr) - 1), order, ptr)
+        options |= {name: _take(values, rows) for name, values in of_rows.items()}
         try:
             draw[:] = [
                 np.ravel(metric(y[rows], _take(given, rows), **options))
                 for given in predictions.values()
             ]
+            if np.isnan(draw[~np.isnan(estimate)]).any():
+                raise ValueError("`metric` is NaN.")
         except ValueError as error:
             draw[:], n_lost, last = np.nan, n_lost + 1, error
     if n_lost:
@@ -111,7 +119,7 @@ def compare(metric, y, predictions, *, level=0.95, n_replicates=500, random_stat
             raise ValueError("`metric` fails in all replicates, as the error above says.") from last
         warn(f"{n_lost:,} of {n_replicates:,} replicates are left out, the last because: {last}")
         draws = draws[~np.isnan(draws).all(axis=(1, 2))]
-    return _table([*predictions], found, draws, level)
+    return _table([*predictions], getattr(found[0], "index", None), estimate, draws, level)
 
 
 def _check_rows(y, predictions):
@@ -120,14 +128,34 @@ def _check_rows(y, predictions):
             f"`predictions` is of type {type(predictions).__name__}, must be a dictionary with "
             "those of each model by its name."
         )
-    y, given = as_array(y, "y"), {}
-    for name, values in predictions.items():
-        given[name] = values if hasattr(values, "iloc") else as_array(values, "predictions")
+    check_order(y=y, **{f"predictions[{name!r}]": values for name, values in predictions.items()})
+    y, given = as_array(y, "y"), {name: _as_rows(values) for name, values in predictions.items()}
+    for name, values in given.items():
         if len(values) != len(y):
             raise ValueError(
                 f"`predictions[{name!r}]` has {len(values):,} rows, `y` has {len(y):,} rows."
             )
     return y, given
+
+
+def _as_rows(values, name="predictions"):
+    return values if hasattr(values, "iloc") else np.atleast_1d(as_array(values, name))
+
+
+def _check_found(found):
+    """What a metric returned of models, (n_models, n_values)."""
+    for values in found:
+        if np.ndim(values) > hasattr(values, "iloc") or np.asarray(values).dtype.kind not in "biuf":
+            raise TypeError(
+                f"`metric` returns {values!r:.40}, must return a number or a pandas.Series "
+                "of numbers."
+            )
+        if np.size(values) != np.size(found[0]):
+            raise ValueError(
+                f"`metric` returns {np.size(found[0])} numbers of one model, {np.size(values)} of "
+                "another; must return as many of all."
+            )
+    return np.array([np.ravel(values) for values in found], dtype=np.float64)
 
 
 def _units(y):
@@ -149,11 +177,10 @@ def _take(values, rows):
     return values.iloc[rows] if hasattr(values, "iloc") else values[rows]
 
 
-def _table(names, found, draws, level):
+def _table(names, lines, estimate, draws, level):
     """Estimates and differences from the first, with limits of replicates, (n, models, values)."""
     from pandas import DataFrame, Index, MultiIndex
 
-    estimate = np.array([np.ravel(values) for values in found], dtype=np.float64)
     tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
     lower, upper = np.quantile(draws, tails, axis=0)
     columns = {"estimate": estimate, "standard_error": draws.std(axis=0, ddof=1)}
@@ -167,7 +194,6 @@ def _table(names, found, draws, level):
     for values in others.values():
         values[0] = np.nan
     index = Index(names, name="model")
-    if hasattr(found[0], "index"):
-        lines = found[0].index
+    if lines is not None:
         index = MultiIndex.from_product([names, lines], names=["model", lines.name])
     return DataFrame({k: v.ravel() for k, v in {**columns, **others}.items()}, index=index)
