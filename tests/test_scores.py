@@ -483,6 +483,11 @@ def test_mistakes_with_any_score(name, scores, kind):
 LATE = surv([True, True, False, False], [1.0, 3.0, 4.0, 5.0], start=[0.0, 2.0, 2.0, 2.0])
 
 MISTAKES = {
+    "all others come later": (
+        lambda: auc(entered(Y), surv([True, False], [1, 5], start=[0, 4]), [0.5, 0.4], 3.5),
+        ValueError,
+        "Of `y_test` nobody is at risk at the time 3.5; take other horizons",
+    ),
     "nobody left before others come": (
         lambda: auc(LATE, LATE, [0.5, 0.4, 0.2, 0.1], 3.5),
         ValueError,

@@ -280,6 +280,12 @@ def _censoring(train, test, horizons):
             "at risk had events before others entered; leave out rows that end before enough "
             "others are at risk, or take other horizons."
         )
+    is_at_risk = (test.start[:, None] <= horizons) & (test.time[:, None] > horizons)
+    if not is_at_risk.any(axis=0).all():
+        raise ValueError(
+            f"Of `{test.name}` nobody is at risk at the time "
+            f"{horizons[np.argmin(is_at_risk.any(axis=0))]:g}; take other horizons."
+        )
     return entry
 
 
