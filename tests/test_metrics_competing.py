@@ -383,6 +383,14 @@ def test_entry_times_equal_the_definition(seed):
         assert found == pytest.approx(expected, rel=1e-12)
 
 
+def test_entries_of_a_stratum_without_weight_leave_others():
+    status, time, risk = draw(3)[0].values()
+    y, rows = competing_risks(status, time, start=0 * time), np.arange(60) < 40
+    given = {"censoring": "stratified", "strata": ~rows}
+    found = concordance_competing(y, risk, sample_weight=rows * 1.0, **given)
+    assert found == pytest.approx(concordance_competing(y[rows], risk[rows]), rel=1e-12)
+
+
 def test_late_entry_does_not_change_what_is_estimated():
     """Of 60,000 rows half enter late, by which time many are gone, or are censored."""
     rng = np.random.default_rng(7)

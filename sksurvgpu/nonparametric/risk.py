@@ -95,7 +95,8 @@ def in_sight(status, time, start, weight, group):
             "enough others are at risk."
         )
     seen = counts.at_risk[counts.exit]
-    return np.divide(seen, np.bincount(group, weight)[group] * free, where=~is_beyond, out=seen)
+    share = np.bincount(group, weight)[group] * free
+    return np.divide(seen, share, where=share > 0.0, out=seen)
 
 
 def observed_risk(status, time, horizon):
