@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from scipy.special import expit
-from whole_numbers import AGE, CODE, DRUG, SEX, TIME
+from whole_numbers import AGE, CODE, DRUG, ROW, SEX, TIME
 
 from sksurvgpu import (
     CategoryColumns,
@@ -254,6 +254,14 @@ def test_intervals_cover():
         ({"propensity": 2 * CHANCES}, "`propensity` has values that are no probabilities"),
         ({"propensity": np.full(150, np.nan)}, "`propensity` has values that are no prob"),
         ({"propensity": np.zeros(150)}, "`propensity` is 0 in row 0 for its own treatment 1"),
+        (
+            {"propensity": pd.DataFrame(CHANCES)[::-1]},
+            "index of `propensity` has the labels of that of `X` in another order",
+        ),
+        (
+            {"X": FRAME.assign(drug=np.where(ROW == 9, np.nan, DRUG))},
+            "`X` has missing values in th",
+        ),
         ({"scenarios": {"a": {"drug": 2}}}, "'drug' to 2, which no row has"),
         ({"scenarios": {"a": {}, "b": {"drug": 1}}}, "`scenarios` with `propensity` set the col"),
         ({"scenarios": {"a": {"drug": 0, "age": 1}}}, "`scenarios` with `propensity` set the col"),
@@ -266,6 +274,20 @@ def test_bad_input_is_refused(change, message):
     given = {"X": FRAME, "y": Y, "scenarios": SCENARIOS, "times": 1.0, "propensity": CHANCES}
     with pytest.raises(ValueError, match=message):
         average_risk(FREE.fit(FRAME, Y), **{**given, **change})
+
+
+def test_names_of_treatments_say_which_probabilities_are_whose():
+    given = FREE.fit(FRAME, Y), FRAME, Y, SCENARIOS, 1.0
+    expected = average_risk(*given, propensity=CHANCES).risks
+    table = pd.DataFrame(CHANCES, columns=[0, 1])[[1, 0]]
+    pd.testing.assert_frame_equal(average_risk(*given, propensity=table).risks, expected)
+    with pytest.raises(TypeError, match="`propensity` has dtype object; pass numbers"):
+        average_risk(*given, propensity=table.astype(object))
+
+
+def test_there_is_no_ratio_before_all_events():
+    result = average_risk(FREE.fit(FRAME, Y), FRAME, Y, SCENARIOS, 0.0, propensity=CHANCES)
+    assert result.contrasts["difference"].item() == 0.0 and result.contrasts["ratio"].isna().all()
 
 
 def test_other_models_and_replicates_are_refused():

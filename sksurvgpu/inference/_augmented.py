@@ -21,7 +21,7 @@ from sklearn.utils import _safe_indexing
 
 from ..data.by_column import find_column
 from ..data.design.columns import build_design
-from ..data.vectors import as_array
+from ..data.vectors import as_array, check_order
 from ..estimators.pipelines import split_pipeline
 from ..metrics.observed import read_observed
 from ..nonparametric.counts import count
@@ -44,6 +44,7 @@ def augmented_risks(estimator, X, y, scenarios, propensity, *, risks, horizons, 
         )
     outcome = read_observed(y, "y", getattr(last, "event_of_interest", None))
     treatment, wanted = _treatments(X, scenarios)
+    check_order(X=X, propensity=propensity)
     chances, found = _check_propensity(propensity, treatment), np.unique(treatment)
 
     def predict(rows, times):
@@ -77,6 +78,8 @@ def _risks_and_survival(estimator, table, times, given):
 
 def _treatments(X, scenarios):
     """Treatment of each row, and those of the scenarios."""
+    from pandas import isna
+
     changes = [change for changes in scenarios.values() for change in changes.items()]
     names = {name for name, _ in changes}
     is_plain = all(np.ndim(value) == 0 for _, value in changes)
@@ -94,6 +97,8 @@ def _treatments(X, scenarios):
         unit = np.zeros(design.n_columns)
         unit[find_column(name, "scenarios", design.n_columns, design.names)] = 1.0
         treatment = design.dot(unit)
+    if isna(treatment).any():
+        raise ValueError(f"`X` has missing values in the column {name!r} of the treatment.")
     wanted = [value for _, value in changes]
     found = np.unique(treatment).tolist()
     for value in wanted:
@@ -106,7 +111,12 @@ def _treatments(X, scenarios):
 
 def _check_propensity(propensity, treatment):
     """Probabilities of all treatments, in their order, (n_rows, n_treatments)."""
-    chances, found = as_array(propensity, "propensity"), np.unique(treatment)
+    found = np.unique(treatment)
+    if set(getattr(propensity, "columns", ())) == set(found):  # a table with names
+        propensity = propensity[list(found)]
+    chances = as_array(propensity, "propensity")
+    if chances.dtype.kind not in "biuf":
+        raise TypeError(f"`propensity` has dtype {chances.dtype}; pass numbers.")
     if chances.ndim == 1 and len(found) == 2:
         chances = np.column_stack([1.0 - chances, chances])
     if chances.shape != (len(treatment), len(found)):

@@ -266,8 +266,9 @@ class AverageRisk(Result):
         found = {"risk": risks, "standard_error": errors}
         found |= {"lower": risks - bound * errors, "upper": risks + bound * errors}
         apart = bound * np.linalg.norm(influence[1:] - influence[0], axis=1)
-        difference, ratio = risks[1:] - risks[0], risks[1:] / risks[0]
-        relative = influence / risks[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):  # no ratio where nothing happens
+            difference, ratio = risks[1:] - risks[0], risks[1:] / risks[0]
+            relative = influence / risks[:, None]
         factor = np.exp(bound * np.linalg.norm(relative[1:] - relative[0], axis=1))
         contrasts = {"difference": difference, "difference_lower": difference - apart}
         contrasts |= {"difference_upper": difference + apart, "ratio": ratio}
