@@ -360,7 +360,7 @@ def test_labels_that_say_nothing_are_refused_or_named():
     with pytest.raises(ValueError, match="`cluster` has 299"):
         model.fit(X, COUNT, CLUSTER[1:])
     model.fit(X, COUNT, CLUSTER)
-    with pytest.warns(UserWarning, match="no label of `cluster` is one of the fit"):
+    with pytest.warns(UserWarning, match="is one of the fit.* labels of the fit are such as 0"):
         model.predict(X[:2], cluster=["a", "b"])
     with pytest.raises(ValueError, match="set alpha=0"):
         model.wald()
@@ -385,3 +385,30 @@ def test_other_estimators_and_variances_are_refused(estimator, variance, error, 
 def test_arguments_that_the_estimator_lacks_are_refused():
     with pytest.raises(TypeError, match="`strata` is no argument of Poisson"):
         fit(PoissonCCD(), X, COUNT, CLUSTER, 0.1, strata=STRATUM)
+
+
+@pytest.mark.parametrize("variance", ["reml", "ml"])
+def test_clusters_that_are_not_compared_are_refused(variance):
+    with pytest.raises(ValueError, match="strata have one cluster each"):
+        fit(CoxLassoCCD(alpha=0), X, Y, CLUSTER, variance, strata=CLUSTER)
+    with pytest.raises(ValueError, match="only one has rows with a weight"):
+        fit(CoxLassoCCD(alpha=0), X, Y, CLUSTER, variance, sample_weight=1.0 * (CLUSTER == 3))
+
+
+def test_indicators_of_clusters_leave_no_intercepts():
+    clusters = np.equal.outer(CLUSTER % 3, [0, 1]).astype(float)
+    with pytest.raises(ValueError, match="columns of `X` without a penalty are indicators"):
+        fit(PoissonCCD(alpha=0), clusters, COUNT, CLUSTER % 3)
+
+
+def test_labels_in_another_order_than_rows_are_refused():
+    frame, labels = pd.DataFrame(X, columns=["a", "b"]), pd.Series(CLUSTER)
+    match = "the index of `{}` has the labels of that of `X` in another order"
+    with pytest.raises(ValueError, match=match.format("cluster")):
+        fit(CoxLassoCCD(), frame, Y, labels[::-1])
+    weight = pd.Series(np.ones(300))[::-1]
+    with pytest.raises(ValueError, match=match.format("sample_weight")):
+        fit(CoxLassoCCD(), frame, Y, labels, sample_weight=weight)
+    model = fit(CoxLassoCCD(), frame, Y, labels, 0.1)
+    with pytest.raises(ValueError, match=match.format("cluster")):
+        model.predict(frame, cluster=labels[::-1])

@@ -34,6 +34,11 @@ LEAST = -18.0
 FLAT = 0.01  # slope of the imbalance that steps may rely on
 ROUGH = 0.02  # share of a step that a mode may be off on the way
 MOST_MODES = 50
+NOTHING = 1e-9  # share of H that is rounding
+UNCOMPARED = (
+    "nothing tells the intercepts of `cluster` apart: strata have one cluster each, only one has "
+    "rows with a weight, or columns of `X` without a penalty are indicators of clusters."
+)
 
 
 class DenseInverse:
@@ -154,6 +159,8 @@ class ModeInformation:
         if is_restricted and len(self._columns):
             information, size, shared = self._of_columns
             expected -= np.sum((shared @ invert(information, size).matrix) * shared)
+        if expected <= NOTHING * d.sum():
+            raise ValueError(UNCOMPARED)
         return float(self._mode.pull @ self._mode.pull - expected)
 
 

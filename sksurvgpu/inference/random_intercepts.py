@@ -19,8 +19,8 @@ from .._warnings import warn
 from ..data.design.columns import build_design
 from ..data.intervals import check_level
 from ..data.options import is_number
-from ..data.partitioned import require_in_memory
-from ..data.vectors import check_labels, encode
+from ..data.partitioned import check_in_memory, require_in_memory
+from ..data.vectors import check_labels, check_order, encode
 from ..estimators._composition import penalty_of
 from ..estimators._docs import documented
 from ..estimators._preparing import prepare
@@ -180,6 +180,7 @@ class RandomIntercepts(Versioned, BaseEstimator):
         require_in_memory(X)
         given = {"sample_weight": sample_weight, "strata": strata, "offset": offset}
         given = {name: values for name, values in given.items() if values is not None}
+        check_in_memory(X, y=y, cluster=cluster, **given)
         steps, model = self._check(given)
         if steps is not None:
             steps, X = learn_steps(steps, X, y, given)
@@ -324,6 +325,7 @@ class RandomIntercepts(Versioned, BaseEstimator):
         model, table = open_pipeline(self.estimator_, require_in_memory(X))
         if cluster is None:
             return model, table
+        check_order(X=X, cluster=cluster)
         effects = self._effects_of(cluster, table.shape[0])
         shifted = copy.copy(model)
         shifted._predict_linear = lambda X: model._predict_linear(X) + effects
@@ -340,7 +342,7 @@ class RandomIntercepts(Versioned, BaseEstimator):
         if n_rows and (codes < 0).all():
             warn(
                 "no label of `cluster` is one of the fit, so that all intercepts are 0; labels "
-                f"of the fit are such as {self._labels[0]!r}."
+                f"of the fit are such as {self._labels[0].item()!r}."
             )
         return np.append(self._effects, 0.0)[codes]
 
