@@ -7,6 +7,7 @@ import pytest
 from sksurvgpu import (
     MCP,
     SCAD,
+    CauseSpecificCox,
     CoxLassoCCD,
     CoxLassoCV,
     GroupLasso,
@@ -49,6 +50,9 @@ def test_rows_of_fits_in_different_orders(table, name):
     given = {name: (table["x"] > 0).astype(int).sample(frac=1, random_state=0)}
     with pytest.raises(ValueError, match=SHUFFLED):
         CoxLassoCCD().fit(table[["x", "z"]], y, **given)
+    causes = competing_risks(table["event"].astype(int) + (table["z"] > 0), table["time"])
+    with pytest.raises(ValueError, match=SHUFFLED):
+        CauseSpecificCox().fit(table[["x", "z"]], causes, **given)
     with pytest.raises(ValueError, match=r"`y` has the labels of that of `X`.*y.loc\[X.index\]"):
         LinearCCD().fit(table[["x"]], table["z"].sample(frac=1, random_state=0))
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._versioned import Versioned
 from .._warnings import keep_warnings, warn
 from ..data.design.columns import build_design
-from ..data.partitioned import require_in_memory
+from ..data.partitioned import check_in_memory, require_in_memory
 from ._columns import check_columns
 from ._docs import documented
 from .fitted import fitted_of
@@ -92,6 +92,7 @@ class HazardModels(Versioned, BaseEstimator):
         """Fit models to hazards, one by one or, where they share something, together."""
         estimators = choose(self.estimator, names, noun)
         given = {name: values for name, values in fit_params.items() if values is not None}
+        check_in_memory(X, **given)
         sharing = self._sharing()
         for name in ("joint_", "_joined"):  # of a fit before
             vars(self).pop(name, None)
