@@ -83,6 +83,22 @@ def test_where_there_is_no_slope():
     assert table.loc["slope"].isna().all()
 
 
+def test_outcomes_that_are_all_the_same_have_neither():
+    for flag in (False, True):
+        assert calibration(np.full(150, flag), RISK).recalibration.isna().all(axis=None)
+
+
+def test_rare_events_have_both():
+    """One event in 10,000: of least squares, the second derivatives are 1e-8."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(0.0, 0.7, 500_000)
+    event = rng.exponential(1e4 * np.exp(-x))
+    y = surv(event < 2.0, np.minimum(event, 2.0))
+    table = calibration(y, -np.expm1(-1e-4 * np.exp(x)), 1.0).recalibration
+    assert (table["standard_error"] < 0.4).all()
+    assert np.all(np.abs(table["estimate"] - [0, 1]) < 4 * table["standard_error"])
+
+
 @pytest.mark.thorough
 def test_intervals_cover():
     """Of 1,000 samples 95 % do (4 standard errors: 0.028), by competing risks, 30 % censored."""

@@ -61,7 +61,7 @@ def recalibrate(values, risk, is_binary, level):
         x = logit(risk) if is_binary else np.log(-np.log1p(-np.minimum(risk, BELOW_ONE)))
     one, loss = np.ones((len(x), 1)), _loss_of_logit if is_binary else _loss_of_cloglog
     rows = np.full((2, 2), np.nan)
-    if np.isfinite(x).all():
+    if np.isfinite(x).all() and np.ptp(values) > 0.0:
         rows[0] = _fit(values, one, x, loss)[0]
         if np.ptp(x) > 0.0:
             rows[1] = _fit(values, np.column_stack([one, x]), 0.0, loss)[1]
@@ -93,18 +93,21 @@ def _fit(values, columns, offset, loss_of):
 
     def loss(coef):
         slope, _, losses = parts(coef)
-        return losses.mean(), columns.T @ slope / n
+        return losses.mean() / unit, columns.T @ slope / (n * unit)
 
     def curvature(coef):
-        return columns.T @ (parts(coef)[1][:, None] * columns) / n
+        return columns.T @ (parts(coef)[1][:, None] * columns) / (n * unit)
 
     start = np.arange(n_columns, dtype=np.float64)  # as predicted: intercept 0, slope 1
-    options = {"gtol": 1e-11, "maxiter": 200}
+    unit = parts(start)[1].mean()  # next to nothing where events are rare
+    if not unit > 0.0:
+        return np.full((n_columns, 2), np.nan)
+    options = {"gtol": 1e-9, "maxiter": 200}
     coef = minimize(loss, start, method="trust-exact", jac=True, hess=curvature, options=options).x
     bread = curvature(coef)
     if not np.linalg.cond(bread) < SINGULAR:
         return np.full((n_columns, 2), np.nan)
-    influence = np.linalg.solve(bread, (columns * parts(coef)[0][:, None]).T)
+    influence = np.linalg.solve(bread, (columns * parts(coef)[0][:, None]).T) / unit
     if np.abs(influence.mean(axis=1)).max() > LONGEST_STEP:  # as where all cases have higher risks
         return np.full((n_columns, 2), np.nan)
     return np.column_stack([coef, np.sqrt((influence**2).sum(axis=1)) / n])
