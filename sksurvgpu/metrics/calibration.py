@@ -201,7 +201,7 @@ def calibration(
     _check_options(horizon, n_groups, level)
     outcome, risk, until = read_at_horizon(y, risk, horizon, event_of_interest)
     observed, *limits = _observe(outcome, slice(None), until, level)
-    values = outcome.status == 1 if horizon is None else pseudo_values(outcome, until)
+    values = 1.0 * (outcome.status == 1) if horizon is None else pseudo_values(outcome, until)
     return Calibration(
         groups=_groups(outcome, risk, (until, n_groups, level)),
         expected=float(risk.mean()),
