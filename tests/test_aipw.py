@@ -262,6 +262,11 @@ def test_intervals_cover():
             {"X": FRAME.assign(drug=np.where(ROW == 9, np.nan, DRUG))},
             "`X` has missing values in th",
         ),
+        (
+            {"sample_weight": pd.Series(TIME)[::-1]},
+            "index of `sample_weight` has the labels of that of `X` in another order",
+        ),
+        ({"y": Y[1:]}, "`y` has 149 rows, `X` has 150 rows"),
         ({"scenarios": {"a": {"drug": 2}}}, "'drug' to 2, which no row has"),
         ({"scenarios": {"a": {}, "b": {"drug": 1}}}, "`scenarios` with `propensity` set the col"),
         ({"scenarios": {"a": {"drug": 0, "age": 1}}}, "`scenarios` with `propensity` set the col"),

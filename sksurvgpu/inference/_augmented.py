@@ -21,7 +21,7 @@ from sklearn.utils import _safe_indexing
 
 from ..data.by_column import find_column
 from ..data.design.columns import build_design
-from ..data.vectors import as_array, check_order
+from ..data.vectors import as_array
 from ..estimators.pipelines import split_pipeline
 from ..metrics.observed import read_observed
 from ..nonparametric.counts import count
@@ -44,7 +44,6 @@ def augmented_risks(estimator, X, y, scenarios, propensity, *, risks, horizons, 
         )
     outcome = read_observed(y, "y", getattr(last, "event_of_interest", None))
     treatment, wanted = _treatments(X, scenarios)
-    check_order(X=X, propensity=propensity)
     chances, found = _check_propensity(propensity, treatment), np.unique(treatment)
 
     def predict(rows, times):

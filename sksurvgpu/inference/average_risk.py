@@ -22,7 +22,7 @@ from ..data.checks import check_horizons, check_sample_weight
 from ..data.design.columns import build_design
 from ..data.intervals import check_level
 from ..data.partitioned import require_in_memory
-from ..data.vectors import check_row_values
+from ..data.vectors import check_order, check_row_values
 from ..estimators._log_likelihood import check_arguments
 from ..estimators.baseline import incidence
 from ..estimators.pipelines import refuse_type, split_pipeline
@@ -125,7 +125,7 @@ def average_risk(
     none     20    0.2749        0.01672  0.2421  0.3076
     all      20    0.2602        0.02474  0.2118  0.3087
     """
-    require_in_memory(X)
+    check_order(X=require_in_memory(X), propensity=propensity, **fit_params)
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not hasattr(estimator, "predict_risk"):
         refuse_type(estimator)
@@ -141,6 +141,8 @@ def average_risk(
     rows = [
         estimator.predict_risk(table, horizons, **of_strata).to_numpy() for table in tables.values()
     ]
+    if len(y) != len(rows[0]):
+        raise ValueError(f"`y` has {len(y):,} rows, `X` has {len(rows[0]):,} rows.")
     if propensity is not None:
         if bootstrap is not None:
             raise ValueError("`propensity` has intervals of its own; leave out `bootstrap`.")
