@@ -143,7 +143,7 @@ def _as_rows(values, name="predictions"):
 
 
 def _check_found(found):
-    """What a metric returned of models, (n_models, n_values)."""
+    """Numbers that a metric has returned of models, (n_models, n_values)."""
     for values in found:
         if np.ndim(values) > hasattr(values, "iloc") or np.asarray(values).dtype.kind not in "biuf":
             raise TypeError(
