@@ -27,7 +27,7 @@ from sksurvgpu import (
     make_pipeline,
     surv,
 )
-from sksurvgpu.inference import _intercept_variance
+from sksurvgpu.inference import _intercept_variance, _laplace
 
 TIGHT = {"alpha": 0.0, "tol": 1e-9}
 ROW = np.arange(1, 301)
@@ -120,34 +120,97 @@ def test_strata_entries_and_ties_are_those_of_frailty(ties):
     np.testing.assert_allclose(model.variance_, variance, rtol=1e-4)
 
 
-# glmer(y ~ period + (1 | herd), binomial, nAGQ = 0), and poisson; tolPwrss=1e-12, bobyqa's
-# rhoend=1e-10; standard errors by vcov(use.hessian=FALSE), log-likelihoods by logLik
-def test_ml_of_logistic_models_is_that_of_glmer():
-    row = np.repeat(np.arange(56), HEADS)
-    sick = np.concatenate([np.arange(n) < k for n, k in zip(HEADS, SICK, strict=True)])
-    table = np.equal.outer(np.array(PERIOD)[row], [2, 3, 4]).astype(float)
-    model = fit(LogisticCCD(**TIGHT), table, sick, HERD[row], "ml")
+# glmer(cbind(incidence, size - incidence) ~ period + (1 | herd), binomial),
+# glmer(time > 10 ~ x1 + x2 + x3 + (1 | g), binomial), glmer(count ~ x1 + x2 + (1 | g), poisson) of
+# lme4 1.1-31; tolPwrss=1e-13, bobyqa's rhoend=1e-10; errors by vcov(use.hessian=FALSE), those of
+# the variance by optinfo$derivs$Hessian, log-likelihoods by logLik
+ROW_OF_HERD = np.repeat(np.arange(56), HEADS)
+PERIODS = np.equal.outer(np.array(PERIOD)[ROW_OF_HERD], [2, 3, 4]).astype(float)
+IS_SICK = np.concatenate([np.arange(n) < k for n, k in zip(HEADS, SICK, strict=True)])
+OF_CLUSTER = np.column_stack([X, (CLUSTER % 4 == 1) * 2.0])  # a column that clusters have
+CHOICES = gammaln(HEADS + 1) - gammaln(SICK + 1) - gammaln(HEADS - SICK + 1)
+GLMER = {
+    "cbpp": (
+        (LogisticCCD, PERIODS, IS_SICK, HERD[ROW_OF_HERD]),
+        [-1.3985321438446, -0.9923326826876, -1.1286720380334, -1.5803139023058],
+        [0.3053855257667, 0.3260492824777, 0.4287950155862],
+        [0.4124997445097, 0.2293669767523, -92.0262818715 - CHOICES.sum()],
+        [0.5900200103789, -0.2988972203636, 0.4062555576381],
+    ),
+    "logistic": (
+        (LogisticCCD, OF_CLUSTER, TIME > 10, CLUSTER),
+        [0.22548057498808, -0.27295524279000, -0.06875856265270, -0.03687414216602],
+        [0.4274187103776, 0.2501566913941, 0.2653160750456],
+        [0.8977580156569, 0.4033730817597, -194.7446062741],
+        [1.0688168314116, 0.1311385464277, -1.1397045872622],
+    ),
+    "poisson": (
+        (PoissonCCD, X, COUNT, CLUSTER),
+        [0.33118581124922, -0.03880714560397, -0.02838653278651],
+        [0.16421712532736, 0.09601406727156],
+        [0.2203984161025, 0.08973460884090, -455.4943725288 + gammaln(COUNT + 1).sum()],
+        [-0.66559858075211, 0.06564053129712, 0.46699402126355],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GLMER)
+def test_ml_is_that_of_glmer(name):
+    (kind, table, y, cluster), coef, errors, (variance, sd, loglik), effects = GLMER[name]
+    model = fit(kind(**TIGHT), table, y, cluster, "ml")
+    found = [model.estimator_.intercept_, *model.estimator_.coef_]
+    np.testing.assert_allclose(found, coef, rtol=3e-6)
+    np.testing.assert_allclose(model.wald().standard_errors, errors, rtol=1e-6)
+    np.testing.assert_allclose(model.variance_, variance, rtol=1e-6)
+    np.testing.assert_allclose(model.variance_sd_, sd, rtol=1e-3)
+    np.testing.assert_allclose(model.log_likelihood_, loglik, atol=1e-7)
+    np.testing.assert_allclose(model.cluster_effects_.iloc[:3], effects, rtol=1e-6)
+    assert fit(kind(**TIGHT), table, y, cluster, None).variance_ == model.variance_
+    far = fit(kind(**TIGHT), table + 1e3, y, cluster, "ml").estimator_  # columns that are centred
+    found = [far.intercept_ + 1e3 * far.coef_.sum(), *far.coef_]
+    np.testing.assert_allclose(found, coef, rtol=1e-5)
+
+
+# ... with nAGQ = 0, at its variances
+def test_modes_are_those_of_glmer():
+    model = fit(LogisticCCD(**TIGHT), PERIODS, IS_SICK, HERD[ROW_OF_HERD], 0.411926325687)
     expected = [-1.360471721264, -0.976177507293, -1.111076928588, -1.559680557113]
     found = [model.estimator_.intercept_, *model.estimator_.coef_]
-    np.testing.assert_allclose(found, expected, rtol=3e-5)
-    np.testing.assert_allclose(model.variance_, 0.411926325687, rtol=2e-4)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
     np.testing.assert_allclose(model.log_likelihood_, -277.529955157, atol=1e-6)
     expected = [0.303287345152, 0.323511799779, 0.424455498144]
-    np.testing.assert_allclose(model.wald().standard_errors, expected, rtol=1e-4)
+    np.testing.assert_allclose(model.wald().standard_errors, expected, rtol=1e-5)
     expected = [0.556918735267, -0.329483995826, 0.368973521165]
-    np.testing.assert_allclose(model.cluster_effects_.loc[[1, 2, 3]], expected, rtol=1e-4)
-
-
-def test_ml_of_poisson_models_is_that_of_glmer():
-    model = fit(PoissonCCD(**TIGHT), X, COUNT, CLUSTER, "ml")
+    np.testing.assert_allclose(model.cluster_effects_.loc[[1, 2, 3]], expected, rtol=1e-5)
+    model = fit(PoissonCCD(**TIGHT), X, COUNT, CLUSTER, 0.2205898720140)
     found = [model.estimator_.intercept_, *model.estimator_.coef_, *model.wald().standard_errors]
     expected = [0.3537559981447, -0.0390430340488, -0.0284424434131, 0.1638779104838]
-    np.testing.assert_allclose(found, [*expected, 0.0958159805336], rtol=2e-4)
-    np.testing.assert_allclose(model.variance_, 0.2205898720140, rtol=1e-4)
+    np.testing.assert_allclose(found, [*expected, 0.0958159805336], rtol=1e-5)
     loglik = model.log_likelihood_ - gammaln(COUNT + 1).sum()
     np.testing.assert_allclose(loglik, -455.5151098369413, atol=1e-6)
-    restricted = fit(PoissonCCD(**TIGHT), X, COUNT, CLUSTER)
-    assert restricted.variance_ > model.variance_  # for the degrees of freedom of two columns
+    restricted = fit(PoissonCCD(**TIGHT), X, COUNT, CLUSTER, "reml")
+    assert restricted.variance_ > 0.2205898720140  # for the degrees of freedom of two columns
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("name", ["logistic", "poisson"])
+def test_the_gradient_of_laplace_s_likelihood_is_that_of_differences(monkeypatch, name, intercept):
+    seen, climb = [], _laplace.IntegratedLikelihood.climb
+    keep = lambda self, *given: seen.append(self) or climb(self, *given)  # noqa: E731
+    monkeypatch.setattr(_laplace.IntegratedLikelihood, "climb", keep)
+    kind, y, _ = GIVEN[name]
+    model = kind(fit_intercept=intercept, **TIGHT)
+    y = TIME > 10 if name == "logistic" else y
+    found = fit(model, OF_CLUSTER, y, CLUSTER, "ml", sample_weight=ROW % 3, offset=ROW % 5 / 5)
+    assert found.variance_ > 0.0
+    [laplace] = seen
+    free = np.arange(0 if intercept else 1, 5)
+    move = np.array([0.3 * intercept, 0.2, -0.1, 0.1, 0.4])
+    for at in laplace.start, laplace.start + move:
+        steps = 1e-5 * np.eye(5)[free]
+        slopes = [np.subtract(*(laplace.evaluate(at + s)[0] for s in (e, -e))) for e in steps]
+        gradient = laplace.evaluate(at)[1]
+        np.testing.assert_allclose(np.array(slopes) / 2e-5, gradient[free], rtol=1e-4, atol=1e-4)
 
 
 # -- one function of coefficients and intercepts ---------------------------------------------------
@@ -164,13 +227,12 @@ GIVEN = {
 def test_intercepts_are_the_coefficients_of_indicators_under_a_ridge(name, penalty):
     kind, y, given = GIVEN[name]
     weight, variance = 1.0 + ROW % 3, 0.3
-    of_cluster = np.column_stack([X, (CLUSTER % 4 == 1) * 2.0])  # a column that clusters have
     alpha = 0.002
     model = kind(alpha=alpha, tol=1e-9, penalty=penalty)
-    found = fit(model, of_cluster, y, CLUSTER, variance, sample_weight=weight, **given)
+    found = fit(model, OF_CLUSTER, y, CLUSTER, variance, sample_weight=weight, **given)
     factor = weight.sum() * alpha * variance
     if penalty is not None:
-        return assert_stationary(found, of_cluster, y, weight, given)
+        return assert_stationary(found, OF_CLUSTER, y, weight, given)
     indicators = csr_array(np.equal.outer(CLUSTER, np.arange(23)).astype(float))
     both = kind(
         alpha=alpha,
@@ -178,7 +240,7 @@ def test_intercepts_are_the_coefficients_of_indicators_under_a_ridge(name, penal
         l1_ratio=np.repeat([1.0, 0.0], [3, 23]),
         penalty_factor=np.repeat([1.0, 1.0 / factor], [3, 23]),
     )
-    both.fit(hstack([csr_array(of_cluster), indicators]), y, sample_weight=weight, **given)
+    both.fit(hstack([csr_array(OF_CLUSTER), indicators]), y, sample_weight=weight, **given)
     np.testing.assert_allclose(found.estimator_.coef_, both.coef_[:3], atol=2e-6)
     np.testing.assert_allclose(found.cluster_effects_, both.coef_[3:], atol=5e-6)
     assert np.isnan(found.variance_p_value_) and np.isnan(found.variance_sd_)

@@ -165,10 +165,14 @@ class ModeInformation:
 
 
 class VarianceSearch:
-    """The variance by maximum likelihood, or by the restricted one of columns without a penalty."""
+    """The variance by maximum likelihood, or by the restricted one of columns without a penalty.
 
-    def __init__(self, fits, is_restricted, is_free):
+    A start for `_laplace` is where their equation without columns holds.
+    """
+
+    def __init__(self, fits, is_restricted, is_free, is_start):
         self._fits, self._is_restricted, self._is_free = fits, is_restricted, is_free
+        self._n_looks = 0 if is_restricted or is_start else 2
         self._is_pooled = fits.is_pooled and (is_restricted or fits.has_time)
         self.mode, self.sd = fits.without(), np.nan
         self._slope, self._reach = -FLAT, np.inf  # of the imbalance, and over what step it is known
@@ -185,7 +189,7 @@ class VarianceSearch:
         if self._is_restricted and self._reach > SIDE:
             slope = self._move(position + SIDE, (ROUGH * SIDE) ** 2).imbalance(True) / SIDE
             self.mode = found
-        for _ in range(0 if self._is_restricted else 2):
+        for _ in range(self._n_looks):
             bend, slope = self._look_around(position)
             position = self._find_root(bend, FINE, position)
         self.sd = self.mode.variance / np.sqrt(-0.5 * self._fits.n * min(slope, -FLAT))

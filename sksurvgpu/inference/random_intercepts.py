@@ -42,6 +42,7 @@ from ..selection.cv import CrossValidated
 from ._covariance import invert_of
 from ._intercept_variance import ModeInformation, VarianceSearch
 from ._joint_mode import Intercepts
+from ._laplace import IntegratedLikelihood
 from .wald import WaldResult
 
 __all__ = ["RandomIntercepts"]
@@ -98,12 +99,12 @@ class RandomIntercepts(Versioned, BaseEstimator):
     r"""Normal random intercepts of clusters, such as hospitals or families, beside any penalty.
 
     The predictor of row i of cluster g is :math:`x_i'\beta + b_g` with independent
-    :math:`b_g \sim N(0, v)`, of a Cox model a log-normal frailty. The coefficients and the
-    intercepts maximize
+    :math:`b_g \sim N(0, v)`, of a Cox model a log-normal frailty. The intercepts maximize
 
     .. math:: \ell(X\beta + Zb) - P(\beta) - \tfrac{1}{2v} b'b
 
-    with the log-likelihood and the penalty of the estimator.
+    with the log-likelihood and the penalty of the estimator, and so do the coefficients, but for
+    those of logistic and Poisson models without a penalty by "ml".
 
     Parameters
     ----------
@@ -111,10 +112,12 @@ class RandomIntercepts(Versioned, BaseEstimator):
         `CoxLassoCCD` (by default), `FineGrayCCD`, `LogisticCCD` or `PoissonCCD`, of which a copy is
         fitted, with whatever penalty. Of a cross-validated one the penalty is chosen without the
         intercepts.
-    variance : {"reml", "ml"} or float, default="reml"
+    variance : {"reml", "ml"}, float or None, default=None
         How v is estimated, or v itself. "ml" maximizes Laplace's approximation of the likelihood
-        of v; "reml" solves the equation of Ripatti and Palmgren, for the degrees of freedom of
-        columns without a penalty and an intercept, too, and takes fewer fits.
+        of v and, of logistic and Poisson models without a penalty, of the coefficients; "reml"
+        solves the equation of Ripatti and Palmgren, for the degrees of freedom of columns without
+        a penalty and an intercept, too. None is "ml" of logistic and Poisson models, "reml" of
+        Cox and Fine-Gray models.
 
     Attributes
     ----------
@@ -135,7 +138,7 @@ class RandomIntercepts(Versioned, BaseEstimator):
     Notes
     -----
     Of a Cox model "reml" is ``frailty(id, dist="gauss")`` of R's survival, of logistic and Poisson
-    models "ml" is lme4's ``glmer(nAGQ=0)``; :doc:`/models/clusters` says where they are biased.
+    models "ml" is lme4's ``glmer``; :doc:`/models/clusters` says where they are biased.
 
     With scikit-learn's metadata routing, ``cluster`` and what else rows have is requested.
 
@@ -157,7 +160,7 @@ class RandomIntercepts(Versioned, BaseEstimator):
     __metadata_request__predict = {"cluster": True}  # noqa: RUF012
     __metadata_request__score = {"cluster": True}  # noqa: RUF012
 
-    def __init__(self, estimator=None, *, variance="reml"):
+    def __init__(self, estimator=None, *, variance=None):
         self.estimator = estimator
         self.variance = variance
 
@@ -214,18 +217,18 @@ class RandomIntercepts(Versioned, BaseEstimator):
                 f"`estimator` has `{name}`, whose fits are the minimum of no penalty, which "
                 f"intercepts need; use set_params({name}=None)."
             )
-        if self.variance not in ("reml", "ml") and not (
+        if self.variance not in (None, "reml", "ml") and not (
             is_number(self.variance) and 0.0 < self.variance < np.inf
         ):
             raise ValueError(
-                f'`variance` is {self.variance!r}, must be "reml", "ml" or a positive number.'
+                f'`variance` is {self.variance!r}, must be None, "reml", "ml" or a positive number.'
             )
         return steps, model
 
     def _fit(self, model, fits):
         """Find the mode, and have the model be the fit there."""
         is_free = fits.alpha * fits.prepared.batch.factor == 0
-        mode, self.variance_sd_ = self._find_mode(fits, is_free)
+        fits, mode, self.variance_sd_ = self._find_mode(fits, is_free)
         offset = fits.offset_at(mode.intercepts)[:, None]
         prepared = fits.prepared.with_batch(offset=offset)
         adopt(model, Fitted.of(prepared, mode.solution))
@@ -238,19 +241,28 @@ class RandomIntercepts(Versioned, BaseEstimator):
         self.variance_, self._effects = float(mode.variance), mode.intercepts
         self.log_likelihood_, self.variance_p_value_ = found.log_likelihood, np.nan
         self._inverse = invert_of(model, found.information) if is_free.all() else None
-        if is_free.all() and isinstance(self.variance, str):
+        if is_free.all() and not is_number(self.variance):
             gain = 2.0 * (self.log_likelihood_ - fits.plain.loglik)
             self.variance_p_value_ = float(0.5 * chi2.sf(gain, 1)) if gain > 0.0 else 1.0
 
     def _find_mode(self, fits, is_free):
-        """The mode, and the standard error of its variance."""
-        if not isinstance(self.variance, str):
-            return fits.mode(float(self.variance), fits.without()), np.nan
-        search = VarianceSearch(fits, self.variance == "reml", is_free)
-        if search.run():
-            return search.mode, float(search.sd)
-        warn(ZERO)
-        return fits.without(), np.nan
+        """Fits, their mode, and the standard error of its variance."""
+        kind = self.variance
+        if kind is None:
+            kind = "reml" if fits.has_time else "ml"
+        if not isinstance(kind, str):
+            return fits, fits.mode(float(kind), fits.without()), np.nan
+        moves_all = kind == "ml" and not fits.has_time and is_free.all()
+        search = VarianceSearch(fits, kind == "reml", is_free, moves_all)
+        if not search.run():
+            warn(ZERO)
+            return fits, fits.without(), np.nan
+        if not moves_all:
+            return fits, search.mode, float(search.sd)
+        laplace = IntegratedLikelihood(fits, search.mode)
+        inverse = ModeInformation(fits, search.mode, is_free).inverse.matrix
+        mode, sd = laplace.climb(inverse, search.sd / search.mode.variance)
+        return laplace.fits, mode, float(sd)
 
     # -- the fit --------------------------------------------------------------------------------
     @property
