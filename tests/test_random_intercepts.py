@@ -318,6 +318,25 @@ def test_an_intercept_is_one_of_the_columns_of_reml():
     np.testing.assert_allclose(total / (10 * model.variance_), 1.0, atol=1e-4)
 
 
+@pytest.mark.parametrize(("kind", "y"), [(LogisticCCD, TIME > 10), (PoissonCCD, COUNT)])
+def test_the_error_of_reml_s_variance_is_by_the_slope_of_its_equation(kind, y):
+    best = fit(kind(**TIGHT), X, y, CLUSTER, "reml")
+    wide = np.column_stack([np.ones(300), X, np.equal.outer(CLUSTER, np.arange(23))])
+    excess = []
+    for side in (0.05, -0.05):
+        variance = best.variance_ * np.exp(side)
+        model = fit(kind(**TIGHT), X, y, CLUSTER, variance)
+        b, fitted = model.cluster_effects_.to_numpy(), model.estimator_
+        h = np.exp(wide @ np.concatenate([[fitted.intercept_], fitted.coef_, b]))
+        h /= (1.0 + h) ** 2 if kind is LogisticCCD else 1.0
+        ridge = np.diag(np.repeat([0.0, 1.0 / variance], [3, 23]))
+        inverse = np.linalg.inv((wide.T * h) @ wide + ridge)
+        excess.append((b @ b + np.trace(inverse[3:, 3:])) / (23 * variance))
+    slope = (excess[0] - excess[1]) / 0.1
+    expected = best.variance_ / np.sqrt(-0.5 * 23 * slope)
+    np.testing.assert_allclose(best.variance_sd_, expected, rtol=0.02)
+
+
 def test_many_clusters_go_without_what_two_have_in_common(monkeypatch):
     exact = fit(CoxLassoCCD(**TIGHT), X, Y, CLUSTER, "ml")
     monkeypatch.setattr(_intercept_variance, "MOST_PRODUCTS", 0.0)

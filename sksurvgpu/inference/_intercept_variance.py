@@ -186,7 +186,7 @@ class VarianceSearch:
         if position < LEAST:
             return False
         found, slope = self.mode, self._slope
-        if self._is_restricted and self._reach > SIDE:
+        if self._is_restricted and not SIDE / 3.0 < self._reach <= SIDE:  # shorter ones are rough
             slope = self._move(position + SIDE, (ROUGH * SIDE) ** 2).imbalance(True) / SIDE
             self.mode = found
         for _ in range(self._n_looks):
