@@ -88,3 +88,7 @@ ends = model.cluster_effects_.agg(["idxmin", "idxmax"])
 patient = pd.concat([X.median().to_frame().T] * 3)
 patient.index = ["lowest", "highest", "a new district"]
 model.predict_risk(patient, 1.0, cluster=[*ends, "elsewhere"]).round(2)
+
+# %%
+# Not shown: neighbours, which may be alike, and whether patients of a
+# district differ in what was not recorded.
