@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, hstack
 from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.preprocessing import MaxAbsScaler
 
 from sksurvgpu import (
@@ -417,6 +417,15 @@ def test_searches_of_scikit_learn_hand_labels_on():
     assert len(search.best_estimator_.cluster_effects_) == 23
 
 
+def test_searches_score_pipelines_of_whole_clusters_without_a_word():
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipe = make_pipeline(MaxAbsScaler(), RandomIntercepts(LogisticCCD(), variance=0.4))
+        grid = {"randomintercepts__estimator__alpha": [0.001, 0.1]}
+        search = GridSearchCV(pipe, grid, cv=GroupKFold(3), error_score="raise")
+        search.fit(X, TIME > 10, cluster=CLUSTER, groups=CLUSTER)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
 # -- what cannot be --------------------------------------------------------------------------------
 def test_a_variance_of_zero_is_the_fit_without_intercepts():
     chance = np.arange(300) // 2 % 30  # nothing that times depend on
@@ -441,7 +450,7 @@ def test_labels_that_say_nothing_are_refused_or_named():
     with pytest.raises(ValueError, match="`cluster` has 299"):
         model.fit(X, COUNT, CLUSTER[1:])
     model.fit(X, COUNT, CLUSTER)
-    with pytest.warns(UserWarning, match="is one of the fit.* labels of the fit are such as 0"):
+    with pytest.warns(UserWarning, match="is one of the fit.* those of the fit such as .0."):
         model.predict(X[:2], cluster=["a", "b"])
     with pytest.raises(ValueError, match="set alpha=0"):
         model.wald()

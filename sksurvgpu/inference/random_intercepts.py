@@ -158,7 +158,7 @@ class RandomIntercepts(Versioned, BaseEstimator):
 
     __metadata_request__fit = dict.fromkeys(("cluster", "sample_weight", "strata", "offset"), True)
     __metadata_request__predict = {"cluster": True}  # noqa: RUF012
-    __metadata_request__score = {"cluster": True}  # noqa: RUF012
+    __metadata_request__score = {"cluster": True, "sample_weight": True}  # noqa: RUF012
 
     def __init__(self, estimator=None, *, variance=None):
         self.estimator = estimator
@@ -350,11 +350,13 @@ class RandomIntercepts(Versioned, BaseEstimator):
         """Intercepts of rows, 0 of clusters that the fit does not know."""
         from pandas import Index
 
-        codes = Index(self._labels).get_indexer(check_labels(cluster, "cluster", n_rows))
-        if n_rows and (codes < 0).all():
+        given = check_labels(cluster, "cluster", n_rows)
+        codes = Index(self._labels).get_indexer(given)
+        if (codes < 0).all() and given.dtype.kind != self._labels.dtype.kind:
             warn(
-                "no label of `cluster` is one of the fit, so that all intercepts are 0; labels "
-                f"of the fit are such as {self._labels[0].item()!r}."
+                "no label of `cluster` is one of the fit, so that all intercepts are 0; they are "
+                f"such as {given[:1].tolist()}, those of the fit such as "
+                f"{self._labels[:1].tolist()}."
             )
         return np.append(self._effects, 0.0)[codes]
 
