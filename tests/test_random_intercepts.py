@@ -426,6 +426,17 @@ def test_searches_score_pipelines_of_whole_clusters_without_a_word():
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
+def test_clusters_whose_rates_are_thousands_apart_have_a_mode():
+    rng = np.random.default_rng(0)
+    pair, x, b = np.arange(400) // 2, rng.normal(size=400), rng.normal(0.0, 3.0, 200)
+    y = rng.poisson(np.exp(0.5 * x + b[pair]))
+    model = fit(PoissonCCD(alpha=0.0, tol=1e-10), x[:, None], y, pair, 9.0)
+    mean = model.predict(x[:, None], cluster=pair)
+    surplus = np.bincount(pair, y - mean)
+    np.testing.assert_allclose(surplus, model.cluster_effects_ / 9.0, atol=1e-4)
+    assert y.max() > 1_000
+
+
 # -- what cannot be --------------------------------------------------------------------------------
 def test_a_variance_of_zero_is_the_fit_without_intercepts():
     chance = np.arange(300) // 2 % 30  # nothing that times depend on

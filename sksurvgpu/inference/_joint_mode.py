@@ -29,6 +29,7 @@ MOST_STEPS, MOST_HALVINGS, N_SECANTS = 100, 30, 8
 # Units of log-likelihood, for every cluster, that another step would gain: the variance is then off
 # by less than a hundred-thousandth.
 CLOSE = 1e-11
+LONGEST = 2.0  # of a step: rates are exponential in it, and what is expected far off is wild
 SCORES = 1e-3  # that coefficients may be off where it is more, over the root of all these units
 
 
@@ -88,7 +89,9 @@ class Intercepts:
             tol = max(tol, SCORES * np.sqrt(close * self.n))
         descent = _Descent(self, variance, before.solution, self.prepared.with_options(tol=tol))
         with one_blas_thread():
-            intercepts, settled = descent.run(before.expected_at(variance), close * self.n)
+            move = before.expected_at(variance) - before.intercepts
+            first = before.intercepts + np.clip(move, -LONGEST, LONGEST)
+            intercepts, settled = descent.run(first, close * self.n)
         d, pull = descent.curvature, descent.scores + descent.curvature * intercepts
         return JointMode(variance, intercepts, d, pull, descent.solution, settled)
 
@@ -134,6 +137,8 @@ class _Descent:
             gain = -float(gradient @ step)
             if gain <= enough:
                 return b, True
+            part = min(1.0, LONGEST / np.abs(step).max())
+            step, gain = part * step, part * gain
             found = self._search(b, step, gain)
             if found is None:
                 return b, False
