@@ -119,9 +119,7 @@ class HazardModels(Versioned, BaseEstimator):
         <<X_here>>
         y : structured ndarray of shape (n_samples,)
             Outcome, as ``fit`` takes it.
-        sample_weight : array-like of shape (n_samples,), optional
-            Row weights.
-        <<strata, offset>>
+        <<sample_weight, strata, offset>>
 
         Returns
         -------

@@ -108,9 +108,7 @@ class CauseSpecificCox(HazardModels):
         <<X_here>>
         y : structured ndarray of shape (n_samples,)
             Outcome from `sksurvgpu.competing_risks`.
-        sample_weight : array-like of shape (n_samples,), optional
-            Row weights, at least 0.
-        <<strata, offset>>
+        <<sample_weight, strata, offset>>
 
         Returns
         -------

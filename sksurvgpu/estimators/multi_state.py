@@ -124,9 +124,7 @@ class MultiStateCox(HazardModels):
         <<X_here>>
         y : structured ndarray of shape (n_samples,)
             Outcome from `sksurvgpu.multi_state`.
-        sample_weight : array-like of shape (n_samples,), optional
-            Row weights, at least 0.
-        <<strata, offset>>
+        <<sample_weight, strata, offset>>
 
         Returns
         -------

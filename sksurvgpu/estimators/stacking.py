@@ -14,6 +14,7 @@ common the hazards are those of separate fits.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,8 +68,8 @@ def read_hazards(hazards, n_rows, strata) -> list[Hazard]:
     found = []
     for name, (rows, y) in hazards.items():
         rows = np.arange(n_rows) if rows is None else np.arange(n_rows)[rows]
-        own = y["stratum"] if "stratum" in y.dtype.names else strata
-        found.append(Hazard(name, rows, y, own if own is None or own is not strata else own[rows]))
+        own = None if strata is None else strata[rows]
+        found.append(Hazard(name, rows, y, y["stratum"] if "stratum" in y.dtype.names else own))
     return found
 
 
@@ -191,21 +192,13 @@ class Stack:
 
     def outcome(self) -> np.ndarray:
         """The outcome of all hazards' rows, whose strata are the hazards, or those of each."""
-        event, *others = self.hazards[0].y.dtype.names
-        fields = [event, others[0], *(f for f in ("start", "subject") if self._has(f))]
+        (event, time, *_), *_ = given = [hazard.y.dtype.names for hazard in self.hazards]
+        fields = [event, time, *(f for f in ("start", "subject") if any(f in g for g in given))]
         y = {name: np.concatenate([_field(h, name) for h in self.hazards]) for name in fields}
-        stratum, _ = self._strata()
-        return pack({**y, "stratum": stratum, "subject": y.get("subject", self.rows)})
+        return pack({**y, "stratum": self.strata[0], "subject": y.get("subject", self.rows)})
 
-    def _has(self, field):
-        return any(field in hazard.y.dtype.names for hazard in self.hazards)
-
-    @property
-    def labels(self) -> np.ndarray | None:
-        """Labels of strata within hazards."""
-        return self._strata()[1]
-
-    def _strata(self):
+    @cached_property
+    def strata(self) -> tuple:
         """Number of each stacked row's hazard and stratum, and labels of the latter, or None."""
         numbers = np.repeat(np.arange(len(self.hazards)), [len(h.rows) for h in self.hazards])
         if self.hazards[0].strata is None:
@@ -242,13 +235,14 @@ class Stack:
 
     def coefs(self, joint):
         """Where in the fit to all hazards the coefficients of each are."""
-        stacked = fitted_of(joint).terms.source
-        return [np.concatenate([np.flatnonzero(stacked == j) for j in own]) for own in self.place]
+        stacked = fitted_of(joint).terms.source  # ascending
+        ptr = np.searchsorted(stacked, np.arange(stacked[-1] + 2))
+        return [_ranges(ptr, own)[0] for own in self.place]
 
-    def part(self, joint, k, estimator) -> CoxLassoCCD:
+    def part(self, joint, k, coefs, estimator) -> CoxLassoCCD:
         """The model of one hazard, of columns of X, as a fit to all hazards has found it."""
         fitted, (n_columns, names) = fitted_of(joint), self.header
-        terms, coefs = Terms.of(estimator.time_varying, n_columns, names), self.coefs(joint)[k]
+        terms = Terms.of(estimator.time_varying, n_columns, names)
         timeline, cells = self._part_of_times(fitted.baseline, k)
         setting = replace(fitted.setting, header=self.header, terms=terms, timeline=timeline)
         estimate = replace(
@@ -265,7 +259,7 @@ class Stack:
 
     def _part_of_times(self, baseline, k):
         """Times and hazards of a baseline that belong to one hazard."""
-        timeline, labels = baseline.timeline, self.labels
+        timeline, labels = baseline.timeline, self.strata[1]
         n_each = 1 if labels is None else len(labels)
         own = np.flatnonzero(timeline.labels // n_each == k)
         groups = np.add.outer(
@@ -323,7 +317,8 @@ def fit_together(estimator, hazards, X, y, given, sharing):
     weight = check_sample_weight(given.get("sample_weight"), len(y))
     weight = np.ones(len(y)) if weight is None else weight
     joint = stack.estimator(model, sharing, weight).fit(columns, outcome, **of_rows)
-    parts = [stack.part(joint, k, model) for k in range(len(hazards))]
+    places = Places(stack.coefs(joint), stack.strata[1])
+    parts = [stack.part(joint, k, coefs, model) for k, coefs in enumerate(places.coefs)]
     if steps is not None:
         parts = [join_steps(steps, part) for part in parts]
-    return joint, dict(zip(hazards, parts, strict=True)), Places(stack.coefs(joint), stack.labels)
+    return joint, dict(zip(hazards, parts, strict=True)), places
