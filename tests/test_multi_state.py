@@ -432,9 +432,8 @@ def test_codes_of_none_and_rows_without_a_length_are_told_of():
         multi_state(destination=[0, 2, 0], time=[3, 1, 4], **one)
     given = {"destination": [None, 2, 0], "time": [3, 1, 4]}
     assert len(multi_state(**given, **one, allowed={1: [2], 2: [0]})) == 3
-    with pytest.raises(ValueError, match="`start` must be") as error:
+    with pytest.raises(ValueError, match="its transition would be lost"):
         multi_state(destination=[None, 2, None], time=[3, 1, 1], **one)
-    assert "move its end" in error.value.__notes__[0]
 
 
 def test_functions_of_one_fit_name_what_several_hazards_have():

@@ -277,13 +277,18 @@ def status_of(event, event_of_interest) -> np.ndarray:
     return status.astype(np.uint8)
 
 
-def checked_items(event, time, start=None, stratum=None, subject=None, other="event"):
-    """Check all items of an outcome but `event`; return contiguous arrays, by name."""
+def checked_items(
+    event, time, start=None, stratum=None, subject=None, other="event", empty="drop empty intervals"
+):
+    """Check all items of an outcome but `event`; return contiguous arrays, by name.
+
+    `empty` is what to do about rows without a length.
+    """
     beside = {"n_rows": event.size, "other": other}
     time = check_row_values(time, "time", minimum=0, **beside)
     if start is not None:
         start = check_row_values(start, "start", minimum=0, **beside)
-        _check_intervals(start, time)
+        _check_intervals(start, time, empty)
     if stratum is not None:
         stratum = check_labels(stratum, "stratum", **beside)
     if subject is not None:
@@ -291,13 +296,13 @@ def checked_items(event, time, start=None, stratum=None, subject=None, other="ev
     return {"event": event, "time": time, "start": start, "stratum": stratum, "subject": subject}
 
 
-def _check_intervals(start, time):
+def _check_intervals(start, time, remedy):
     is_empty = start >= time
     if is_empty.any():
         row = int(np.argmax(is_empty))
         raise ValueError(
             f"`start` must be before `time`: row {row:,} has start {start[row]:g} and time "
-            f"{time[row]:g} ({np.count_nonzero(is_empty):,} such row(s)); drop empty intervals."
+            f"{time[row]:g} ({np.count_nonzero(is_empty):,} such row(s)); {remedy}."
         )
 
 

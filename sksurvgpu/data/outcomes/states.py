@@ -26,6 +26,10 @@ __all__ = ["entries_into_states", "multi_state", "read_states", "transition_tabl
 
 FIELDS = ("destination", "time", "origin", "start", "subject")
 ARGUMENTS = ("origin", "destination", "start", "time", "subject")  # of them, in their order
+EMPTY = (
+    "move the later time, by half a day say, and the start of the next row: with the row its "
+    "transition would be lost"
+)
 GRAPH = (
     "must be a dictionary of the states that each state may be left for, such as "
     '{"well": ["ill", "dead"], "ill": ["dead"]}'
@@ -104,15 +108,7 @@ def multi_state(
     origin, destination = _coded(origin, codes), np.zeros(len(origin), np.int64)
     destination[goes] = _coded(entered, codes)
     given = {"start": start, "stratum": stratum, "subject": subject}
-    try:
-        items = checked_items(origin, time, **given, other="origin")
-    except ValueError as error:
-        if "drop empty" in str(error):
-            error.add_note(
-                "Of states: a row may end in a transition; move its end, by half a day say, and "
-                "the start of the next row, so that none is lost."
-            )
-        raise
+    items = checked_items(origin, time, **given, other="origin", empty=EMPTY)
     rows = {"destination": destination, "origin": origin, **items}
     _check_transitions(rows, labels, allowed)
     _check_histories(rows, labels)
