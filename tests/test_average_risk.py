@@ -145,7 +145,7 @@ def test_other_models_and_other_replicates_are_refused():
     model = CauseSpecificCox(FREE).fit(FRAME, competing_risks(CODE, TIME))
     cox = CoxLassoCCD(alpha=0.0).fit(FRAME, Y)
     draws = bootstrap(cox, FRAME, Y, n_replicates=3, random_state=0)
-    with pytest.raises(TypeError, match="CauseSpecificCox"):
+    with pytest.raises(ValueError, match="Cox and Fine-Gray models only"):
         average_risk(model, FRAME, competing_risks(CODE, TIME), SCENARIOS, TIMES, bootstrap=draws)
     other = CoxLassoCCD(alpha=0.1).fit(FRAME, Y)
     with pytest.raises(ValueError, match="of another fit"):

@@ -48,6 +48,18 @@ def test_work_ends_where_the_call_was_interrupted():
     assert work.end == "left"
 
 
+def test_a_time_out_of_the_work_itself_is_raised():
+    def work(number):
+        if number == 2:
+            raise TimeoutError("of a disk")
+        return number
+
+    with Pool(2) as pool:
+        assert pool.map(work, [0, 1]) == [0, 1]
+        with pytest.raises(TimeoutError, match="of a disk"):
+            pool.map(work, [1, 2, 3])
+
+
 def test_work_that_was_not_begun_is_not_begun():
     begun = []
 

@@ -23,6 +23,7 @@ from ..data.design.columns import build_design
 from ..data.intervals import check_level
 from ..data.partitioned import require_in_memory
 from ..data.vectors import check_order, check_row_values
+from ..estimators._hazards import HazardModels
 from ..estimators._log_likelihood import check_arguments
 from ..estimators.baseline import incidence
 from ..estimators.pipelines import refuse_type, split_pipeline
@@ -152,6 +153,11 @@ def average_risk(
     risks = [weight @ own / weight.sum() for own in rows]
     draws = None
     if bootstrap is not None:
+        if isinstance(split_pipeline(estimator)[1], HazardModels):
+            raise ValueError(
+                "`bootstrap` has intervals of Cox and Fine-Gray models only; with several hazards "
+                "they are those of `propensity`."
+            )
         fit = {"X": X, "y": y, "fit_params": fit_params, "strata": strata, "base": base}
         replicates = partial(_replicate, bootstrap, estimator, times=horizons, **fit)
         draws = [replicates(table) for table in tables.values()]
