@@ -50,10 +50,27 @@ def illness_death():
     return rows[rows["time"] > rows["start"]], ["age", "male"]
 
 
+def transplants():
+    """Rows of ebmt3, as make_states.R has them."""
+    data = pd.DataFrame(PUBLISHED["ebmt3"])
+    recovers = data["prstat"] == 1
+    at = data["prtime"] - 0.5 * (data["prtime"] == data["rfstime"])
+    fails = pd.Series(np.where(data["rfsstat"] == 1, "failed", ""), data.index)
+    first = data[["old", "tcd", "aml"]].assign(id=data.index, start=0.0, state="transplanted")
+    first["time"] = at.where(recovers, data["rfstime"])
+    first["event"] = fails.where(~recovers, "recovered")
+    later = {"start": at, "time": data["rfstime"], "state": "recovered", "event": fails}
+    return pd.concat([first, first.assign(**later)[recovers]]), ["old", "tcd", "aml"]
+
+
 def table_of(name):
-    if name in ("cycle", "strata"):
-        rows = pd.DataFrame(PUBLISHED["cycle"])
-        return rows.assign(event=rows["event"].replace("none", "")), ["x"]
+    if name.startswith("ebmt3"):
+        return transplants()
+    if name in ("cycle", "strata", "pbc"):
+        rows = pd.DataFrame(PUBLISHED[name.replace("strata", "cycle")])
+        rows["event"] = rows["event"].replace("none", "")
+        columns = ["x"] if "x" in rows else ["age", "edema", "bili", "albumin", "protime"]
+        return rows, columns
     return illness_death()
 
 

@@ -6,7 +6,9 @@
 # of the end of follow-up have it 0.1 months before, as in its vignettes. `cycle` is made here: persons
 # move between three states, and many do so at the same times. A case has the coefficients by transition,
 # and probabilities of states (times, rows of `newdata`, states) at `times`, from the state `from` at
-# `start`; `sojourn` are expected times in states until `horizon`.
+# `start`; `sojourn` are expected times in states until `horizon`. `ebmt3` are columns of mstate's data:
+# recovery of platelets (half a day before relapse or death on the same day), then relapse or death.
+# `pbc` is of survival: a transplant or death, whichever is first.
 library(survival)
 source("common.R")
 
@@ -76,27 +78,82 @@ case_of <- function(name, formula, rows, newdata, from, start, times, horizon = 
   )
 }
 
+transplants <- function(data) {
+  at <- with(data, prtime - 0.5 * (prtime == rfstime))
+  recovers <- data$prstat == 1
+  fails <- ifelse(data$rfsstat == 1, "failed", "none")
+  first <- transform(
+    data[c("old", "tcd", "aml")], id = seq_len(nrow(data)), start = 0,
+    time = ifelse(recovers, at, data$rfstime), state = "transplanted",
+    event = ifelse(recovers, "recovered", fails)
+  )
+  second <- transform(
+    first, start = at, time = data$rfstime, state = "recovered", event = fails
+  )[recovers, ]
+  rows <- rbind(first, second)
+  rows$state <- factor(rows$state)
+  rows$event <- factor(rows$event, c("none", "recovered", "failed"))
+  rows
+}
+
+of_livers <- function() {
+  data <- complete(pbc, c("age", "edema", "bili", "albumin", "protime"))
+  kinds <- c("none", "transplant", "death")
+  data.frame(
+    id = data$id, age = data$age, edema = data$edema, bili = data$bili, albumin = data$albumin,
+    protime = data$protime, start = 0, time = data$time, state = factor("ill"),
+    event = factor(kinds[data$status + 1], kinds)
+  )
+}
+
+plain <- function(rows) {
+  lapply(rows, function(column) if (is.factor(column)) as.character(column) else column)
+}
+
 rows <- illness_death(mgus2)
 who <- data.frame(age = c(60, 80), male = c(1, 0))
 model <- Surv(start, time, event) ~ age + male
 cycle <- made()
 values <- data.frame(x = c(0.2, 0.9))
+data(ebmt3, package = "mstate")
+ebmt <- with(ebmt3, data.frame(
+  prtime = prtime, prstat = prstat, rfstime = rfstime, rfsstat = rfsstat,
+  old = as.integer(age == ">40"), tcd = as.integer(tcd == "TCD"), aml = as.integer(dissub == "AML")
+))
+ebmt3 <- transplants(ebmt)
+patient <- data.frame(old = c(0, 1), tcd = c(1, 0), aml = c(1, 0))
+pbc_rows <- of_livers()
+livers <- data.frame(
+  age = c(40, 60), edema = c(0, 1), bili = c(1, 5), albumin = c(3.9, 3), protime = 10.5
+)
 cases <- list(
   case_of("mgus2", model, rows, who, "mgus", 0, c(12, 60, 120, 240), 240),
   case_of("landmark", model, rows, who, "mgus", 60, c(72, 120, 240)),
   case_of("ill", model, rows, who, "pcm", 24, c(36, 60, 120)),
   case_of("cycle", Surv(start, time, event) ~ x, cycle, values, "b", 0, c(3, 6, 9, 15)),
-  case_of("strata", Surv(start, time, event) ~ x + strata(site), cycle, values, "a", 0, 9)
+  case_of("strata", Surv(start, time, event) ~ x + strata(site), cycle, values, "a", 0, 9),
+  case_of(
+    "ebmt3", Surv(start, time, event) ~ old + tcd + aml, ebmt3, patient, "transplanted", 0,
+    c(20, 100, 1000, 2500), 2500
+  ),
+  case_of(
+    "ebmt3 landmark", Surv(start, time, event) ~ old + tcd + aml, ebmt3, patient, "recovered", 100,
+    c(200, 1000, 2500)
+  ),
+  case_of(
+    "pbc", Surv(start, time, event) ~ age + edema + bili + albumin + protime, pbc_rows, livers,
+    "ill", 0, c(365, 1500, 4000), 4000
+  )
 )
 result <- list(
   origin = paste0(
-    "survival ", packageVersion("survival"), "; ", R.version.string, "; written by make_states.R"
+    "survival ", packageVersion("survival"), ", data of mstate ", packageVersion("mstate"), "; ", R.version.string, "; written by make_states.R"
   ),
   mgus2 = with(mgus2, list(
     age = age, male = as.integer(sex == "M"), ptime = ptime, pstat = pstat, futime = futime,
     death = death
   )),
-  cycle = lapply(cycle, function(column) if (is.factor(column)) as.character(column) else column),
+  cycle = plain(cycle), ebmt3 = as.list(ebmt), pbc = plain(pbc_rows),
   cases = cases
 )
 write_cases(result, output_path("states.json"))
