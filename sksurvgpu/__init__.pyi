@@ -15,6 +15,7 @@ from .data.design.columns import Design as Design
 from .data.design.genotypes import read_bed as read_bed
 from .data.design.named import NamedColumns as NamedColumns
 from .data.design.narrow import keep_types as keep_types
+from .data.intervals import format_ratios as format_ratios
 from .data.outcomes.competing import competing_risks as competing_risks
 from .data.outcomes.counts import case_series as case_series
 from .data.outcomes.counts import matched as matched

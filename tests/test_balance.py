@@ -204,6 +204,32 @@ def test_columns_far_from_zero(data, far):
         assert tables[1][name].item() == pytest.approx(tables[0][name].item(), rel=1e-10)
 
 
+def test_table_one_has_shares_of_codes_and_means_of_numbers():
+    X = pd.DataFrame({"age": [50.0, 61.0, 40.0, 60.0], "code": [1, 0, 0, 0], "none": [0.0] * 4})
+    table = balance(X, [1, 1, 0, 0], strata=[1, 1, 1, 1]).table_one()
+    assert table.columns.tolist() == [
+        (when, what)
+        for when in ("before", "after")
+        for what in ("treated", "comparator", "std_diff")
+    ]
+    assert table["before"].to_numpy().tolist() == [
+        ["2", "2", ""],
+        ["55.5 (7.8)", "50.0 (14.1)", "0.48"],
+        ["50.0%", "0.0%", "1.41"],
+        ["0.0%", "0.0%", "0.00"],
+    ]
+
+
+def test_differences_that_an_adjustment_turned_around_are_named():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.normal(size=900), "code": rng.normal(size=900)})
+    treatment = rng.random(900) < 1 / (1 + np.exp(-X["age"]))
+    weights = np.where(treatment, 1.0, np.exp(3 * X["age"]).clip(0, 50))
+    with pytest.warns(UserWarning, match=r"turned the difference of 1 column.s. around: age"):
+        balance(X, treatment, weights=weights)
+    balance(X, treatment, weights=np.where(treatment, 1.0, np.exp(X["age"])))
+
+
 def test_scale_of_an_arm_that_does_not_vary():
     X, treatment = np.array([[0.0], [0.0], [1.0], [0.0], [1.0]]), [1, 1, 0, 0, 0]
     one, pooled = (balance(X, treatment, scale=s).table for s in ("treated", "pooled"))

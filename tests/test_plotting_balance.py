@@ -1,4 +1,4 @@
-"""The figures of balance."""
+"""The figures of balance and of who was left out."""
 
 from types import SimpleNamespace
 
@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sksurvgpu import BalanceDisplay
+from sksurvgpu import AttritionDisplay, BalanceDisplay
+from sksurvgpu.cohort import Cohort
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 pytestmark = pytest.mark.usefixtures("layout_if_asked")
@@ -72,3 +73,17 @@ def test_options_are_checked(options):
     result = SimpleNamespace(table=pd.DataFrame({"std_diff_before": [0.2, 0.1]}))
     with pytest.raises((TypeError, ValueError), match=f"`{next(iter(options))}` is"):
         BalanceDisplay.from_result(result, **options)
+
+
+def test_steps_that_left_somebody_out_have_a_box_of_their_own():
+    persons = pd.DataFrame({"id": range(4), "treatment": [1, 0, 0, 1]})
+    cohort = Cohort.of(persons).keep(np.ones(4, bool), "all").keep([True, False, True, True], "odd")
+    display = AttritionDisplay.from_result(cohort)
+    counts = [box.get_text().partition("\n") for box in display.boxes_]
+    assert [rows for rows, _, _ in counts] == ["4 rows", "4 rows", "3 rows"]
+    assert counts[-1][2] == "(2 treated, 1 comparators)"
+    assert [box.get_text() for box in display.left_out_] == ["1 left out:\nodd"]
+    drawn = AttritionDisplay(cohort.attrition.drop(columns="left_out")).plot()
+    assert [box.get_text() for box in drawn.left_out_] == ["1 left out:\nodd"]
+    with pytest.raises(TypeError, match="`result` is of type DataFrame, which has no `attrition`"):
+        AttritionDisplay.from_result(persons)

@@ -15,6 +15,7 @@ from results import (
 from sksurv.functions import StepFunction
 
 from sksurvgpu import (
+    AttritionDisplay,
     BalanceDisplay,
     BootstrapDisplay,
     CalibrationDisplay,
@@ -36,7 +37,7 @@ from sksurvgpu import (
     proportional_hazards_test,
     surv,
 )
-from sksurvgpu.cohort import balance
+from sksurvgpu.cohort import balance, trim
 from sksurvgpu.nonparametric import aalen_johansen, kaplan_meier
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -109,6 +110,7 @@ def risks():
 INCIDENCES = aalen_johansen(competing_risks(np.arange(60) % 3, np.arange(60) + 1.0), groups=GROUP)
 DISPLAYS = {
     "balance": lambda: BalanceDisplay.from_result(love()),
+    "attrition": lambda: AttritionDisplay.from_result(trim(persons(), bounds=(0.3, 0.7))),
     "balance, scatter": lambda: BalanceDisplay.from_result(love(), kind="scatter"),
     "calibration, histograms": lambda: risks().plot(),
     "groups": lambda: SurvivalDisplay.from_result(

@@ -35,6 +35,8 @@ __all__ = ["BalanceResult", "balance"]
 SCALES = ("pooled", "treated", "comparator")
 ROUNDING = 1e-12  # of sums over all rows
 LISTED = 5  # names in a warning
+UNBALANCED = 0.1  # difference that studies call so
+BEYOND_CHANCE = 3.0  # standard errors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,6 +139,44 @@ class BalanceResult(Result):
         order = np.argsort(-self._differences(when).to_numpy(), kind="stable")
         return self.table.iloc[order[: max(int(n), 0)]]
 
+    def table_one(self, digits=1):
+        """The table of characteristics of both arms that reports begin with.
+
+        Parameters
+        ----------
+        digits : int, default=1
+            Of percentages, means and deviations.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A line for each column of X, and ``n`` before them, as text: the share of rows with a
+            one in percent, or the mean and (standard deviation) of a number, in each arm before
+            and after; and ``std_diff``.
+        """
+        from pandas import DataFrame
+
+        options.whole(digits, "digits", 0)
+        columns = {}
+        for when in self.rows.index:
+            for arm in (ARMS[1], ARMS[0]):
+                mean, sd = (self.table[f"{part}_{arm}_{when}"] for part in ("mean", "sd"))
+                columns[when, arm] = [f"{self.rows.loc[when, arm]:,}"] + [
+                    f"{100 * m:.{digits}f}%" if binary else f"{m:.{digits}f} ({s:.{digits}f})"
+                    for m, s, binary in zip(mean, sd, self._is_binary(), strict=True)
+                ]
+            found = self.table[f"std_diff_{when}"]
+            columns[when, "std_diff"] = ["", *(f"{value:.2f}" for value in found)]
+        return DataFrame(columns, index=["n", *self.table.index])
+
+    def _is_binary(self):
+        """Columns whose means are their prevalences."""
+        parts = (
+            self.table[[f"{part}_{arm}_before" for arm in ARMS]] for part in ("mean", "prevalence")
+        )
+        mean, ones = (part.to_numpy() for part in parts)
+        return (np.abs(mean - ones) <= ROUNDING).all(axis=1)
+
 
 def balance(
     X,
@@ -191,6 +231,8 @@ def balance(
     -----
     TreatmentPredictedWarning
         Of columns that are almost the treatment itself.
+    UserWarning
+        Of columns whose difference is beyond 0.1 after, and was so before with the other sign.
 
     See Also
     --------
@@ -231,7 +273,10 @@ def balance(
     found = sum_by_group(design, arm, len(ARMS), weight, n_threads=n_threads)
     table = _tabulate(column_names(design), found, weight is not None, scale, scale_of)
     _warn_of_suspects(table["correlation"], suspect)
-    return BalanceResult(table, _count_rows(arm, weight), left_out)
+    rows = _count_rows(arm, weight)
+    if weight is not None:
+        _warn_of_turned(table, rows.loc["after"])
+    return BalanceResult(table, rows, left_out)
 
 
 def _check_threshold(value, name):
@@ -307,6 +352,25 @@ def _warn_of_suspects(correlation, suspect):
         "definition.",
         TreatmentPredictedWarning,
     )
+
+
+def _warn_of_turned(table, rows):
+    """Columns whose difference is as large after as it should not be before, the other way round.
+
+    That is what a score whose penalty shrinks a strong column does, if others stand for it.
+    """
+    before, after = table["std_diff_before"], table["std_diff_after"]
+    chance = np.sqrt(sum(1.0 / rows[f"effective_{arm}"] for arm in ARMS))  # error of a difference
+    is_turned = (before * after < 0) & (np.minimum(before.abs(), after.abs()) > UNBALANCED)
+    found = after[is_turned & (after.abs() > BEYOND_CHANCE * chance)]
+    if len(found):
+        named = [f"{name} ({before[name]:.2f}, then {after[name]:.2f})" for name in found.index]
+        warn(
+            f"the adjustment turned the difference of {len(found):,} column(s) around: "
+            f"{options.first_of(named, LISTED)}. A penalized score shrinks strong columns and lets "
+            "others stand for them; leave these without a penalty (`penalty_factor`), or match "
+            "within their strata."
+        )
 
 
 def _count_rows(arm, weight):

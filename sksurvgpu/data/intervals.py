@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .options import number
+from .options import number, whole
 
-__all__ = ["add_tests", "check_level", "interval_table", "with_ratios"]
+__all__ = ["add_tests", "check_level", "format_ratios", "interval_table", "with_ratios"]
 
 
 def check_level(level) -> float:
@@ -42,3 +42,52 @@ def add_tests(table, standard_errors, distribution, statistic="z"):
     table.insert(1, "standard_error", standard_errors)
     table.insert(2, statistic, values)
     table.insert(3, "p_value", 2.0 * distribution.sf(np.abs(values)))
+
+
+def format_ratios(table, digits=2):
+    """Ratios and their intervals as reports write them: "1.46 (1.13 to 1.90)".
+
+    Parameters
+    ----------
+    table : DataFrame or result with one
+        Its columns are a ratio and, by the same name, ``_lower`` and ``_upper``, as
+        ``hazard_ratio`` in the `summary` of intervals and in the table of `fit_outcomes`.
+    digits : int, default=2
+        Behind the point.
+
+    Returns
+    -------
+    text : pandas.Series
+        By the index of the table; empty where there is no estimate.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, format_ratios, wald
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 3, density=0.3, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0).fit(data.X, data.y)
+    >>> format_ratios(wald(model, data.X, data.y))
+    feature
+    x0    1.04 (0.88 to 1.22)
+    x1    0.97 (0.82 to 1.14)
+    x2    0.03 (0.02 to 0.04)
+    Name: hazard_ratio, dtype: object
+    """
+    from pandas import DataFrame, Series
+
+    whole(digits, "digits", 0)
+    if not isinstance(table, DataFrame):
+        table = table.summary() if hasattr(table, "summary") else getattr(table, "table", None)
+    columns = [] if table is None else list(table.columns)
+    ratio = next((name for name in columns if {f"{name}_lower", f"{name}_upper"} <= {*columns}), "")
+    if not ratio:
+        raise TypeError(
+            "`table` has no ratio with limits, such as 'hazard_ratio', 'hazard_ratio_lower' and "
+            "'hazard_ratio_upper'; pass what `wald`, `bootstrap` or `fit_outcomes` return."
+        )
+    values = table[[ratio, f"{ratio}_lower", f"{ratio}_upper"]].to_numpy(float)
+    text = [
+        "" if np.isnan(found) else f"{found:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+        for found, low, high in values
+    ]
+    return Series(text, table.index, dtype=object, name=ratio)

@@ -1,5 +1,6 @@
 # Figures, for type checkers and for __init__.py, which loads a name on first use.
 
+from .attrition import AttritionDisplay as AttritionDisplay
 from .balance import BalanceDisplay as BalanceDisplay
 from .bootstrap import BootstrapDisplay as BootstrapDisplay
 from .calibration import CalibrationDisplay as CalibrationDisplay
