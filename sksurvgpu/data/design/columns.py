@@ -95,6 +95,32 @@ class Design(Versioned):
     # Without it Python would iterate over rows by index, of which each were a design.
     __iter__ = None
 
+    @classmethod
+    def of(cls, X, names=None) -> "Design":
+        """Make a design of a table, such as a sparse matrix, whose columns have no names.
+
+        Parameters
+        ----------
+        X : scipy sparse matrix or array, ndarray, DataFrame or Design
+            Covariates.
+        names : sequence of str, optional
+            Names of its columns, no two of them alike; those of a table by default.
+
+        Returns
+        -------
+        design : Design
+        """
+        design = build_design(X, may_be_computed=True)
+        if names is None:
+            return design
+        names = np.array([str(name) for name in names], dtype=object)
+        if len(names) != design.n_columns or len(set(names)) != len(names):
+            raise ValueError(
+                f"`names` has {len(names):,} entries, {len(set(names)):,} different ones; `X` has "
+                f"{design.n_columns:,} columns, pass a name of its own for each."
+            )
+        return design.with_names(names)
+
     @property
     def n_columns(self) -> int:
         return self.kind.size
