@@ -53,4 +53,4 @@ near(
 
 refuses(outcome(Surv(time, time + 1, type = "interval2")), "right-censored outcomes are taken")
 refuses(outcome(time), "no outcome of survival's Surv()")
-refuses(covariates(matrix(1, 3, 2, dimnames = list(NULL, c("a", "a")))), "a name of its own")
+refuses(covariates(matrix(1, 3, 2, dimnames = list(NULL, c("a", "a")))), "several columns named")

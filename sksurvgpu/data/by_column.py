@@ -14,6 +14,7 @@ __all__ = [
     "check_by_column",
     "check_column_names",
     "check_l1_ratio",
+    "check_names",
     "check_penalty_factor",
     "check_prior_mean",
     "check_time_varying",
@@ -38,6 +39,15 @@ def check_column_names(labels, name, only_text=False):
                 f"`{name}` has a column named {label!r} of type {type(label).__name__}; names of "
                 f"columns are strings: {name}.rename(columns=str)."
             )
+
+
+def check_names(names, n_columns) -> np.ndarray:
+    """Check that there is a name for each column, as text, and no name twice."""
+    names = np.array([str(name) for name in names], dtype=object)
+    if len(names) != n_columns:
+        raise ValueError(f"`names` has {len(names):,} entries, `X` has {n_columns:,} columns.")
+    check_column_names(names, "names")
+    return names
 
 
 def check_penalty_factor(factor, n_columns, names=None) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..._threads import over_columns
 from ..._versioned import Versioned
+from ..by_column import check_names
 from .beside import join_names, side_by_side, store, to_csc
 from .computed import ComputedColumns
 from .kernels import (
@@ -23,12 +24,10 @@ from .kernels import (
     VALUE,
     DesignArrays,
     add_products,
-    chain_rows,
-    count_taken,
     invert_order,
     reorder_columns,
-    take_columns,
 )
+from .rows import take_rows
 from .tables import check_shape, packed_offsets, read_table, value_sizes
 
 __all__ = ["COMPUTED", "DENSE", "INDICATOR", "SPARSE", "Design", "build_design"]
@@ -97,29 +96,9 @@ class Design(Versioned):
 
     @classmethod
     def of(cls, X, names=None) -> "Design":
-        """Make a design of a table, such as a sparse matrix, whose columns have no names.
-
-        Parameters
-        ----------
-        X : scipy sparse matrix or array, ndarray, DataFrame or Design
-            Covariates.
-        names : sequence of str, optional
-            Names of its columns, no two of them alike; those of a table by default.
-
-        Returns
-        -------
-        design : Design
-        """
+        """Make a design of a table; `names` name the columns of a matrix, which has no names."""
         design = build_design(X, may_be_computed=True)
-        if names is None:
-            return design
-        names = np.array([str(name) for name in names], dtype=object)
-        if len(names) != design.n_columns or len(set(names)) != len(names):
-            raise ValueError(
-                f"`names` has {len(names):,} entries, {len(set(names)):,} different ones; `X` has "
-                f"{design.n_columns:,} columns, pass a name of its own for each."
-            )
-        return design.with_names(names)
+        return design if names is None else design.with_names(check_names(names, design.n_columns))
 
     @property
     def n_columns(self) -> int:
@@ -158,25 +137,7 @@ class Design(Versioned):
 
     def _take(self, rows) -> "Design":
         """Some of the rows, in the order asked for; a row may be asked for more than once."""
-        rows = np.arange(self.n_rows, dtype=np.int32)[rows]
-        if rows.ndim != 1:
-            raise TypeError(
-                "rows of a Design are chosen by a list, mask or slice: X[[3]], not X[3]."
-            )
-        if rows.size >= 2**31:
-            raise ValueError(f"{rows.size:,} rows are chosen; choose fewer than 2^31.")
-        first, following = np.empty(self.n_rows, dtype=np.int32), np.empty_like(rows)
-        chain_rows(rows, first, following)
-        counts = np.empty(self.n_columns, dtype=np.int64)
-        copies = np.bincount(rows, minlength=self.n_rows).astype(np.int32)
-        count_taken(copies, self._arrays(), counts)
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        sizes = value_sizes(self.kind, indptr, rows.size)
-        indices = np.empty(indptr[-1], dtype=np.int32)
-        taken = DesignArrays(
-            self.kind, indptr, indices, np.empty(sizes.sum()), packed_offsets(sizes)
-        )
-        take_columns(rows, first, following, self._arrays(), taken)
+        rows, taken = take_rows(self._arrays(), self.n_rows, rows)
         return self._with(rows.size, taken, [block.take(rows) for block in self.blocks])
 
     def _with(self, n_rows, arrays, blocks):
