@@ -11,6 +11,7 @@ from .matching import match
 from .observation import observe
 from .risk_windows import RiskWindow
 from .scores import equipoise, preference_score, stratify, trim
+from .sequential import SequentialBoundary, group_sequential, max_sprt
 from .weighting import weigh
 
 __all__ = [
@@ -21,12 +22,15 @@ __all__ = [
     "Cohort",
     "IncidenceRate",
     "RiskWindow",
+    "SequentialBoundary",
     "balance",
     "case_crossover_windows",
     "equipoise",
     "eras_to_intervals",
+    "group_sequential",
     "incidence_rate",
     "match",
+    "max_sprt",
     "minimal_detectable_effect",
     "observe",
     "preference_score",
