@@ -6,6 +6,7 @@ from . import exceptions as exceptions
 from . import federated as federated
 from . import metrics as metrics
 from . import nonparametric as nonparametric
+from . import omop as omop
 from . import plotting as plotting
 from . import results as results
 from ._progress import show_progress as show_progress

@@ -2,6 +2,7 @@
 
 from .data.simulate.claims import SimulatedClaims, simulate_claims
 from .data.simulate.competing import SimulatedCompetingRisks, simulate_fine_gray
+from .data.simulate.omop import SimulatedOmop, simulate_omop
 from .data.simulate.regression import (
     SimulatedRegression,
     simulate_case_series,
@@ -14,6 +15,7 @@ from .data.simulate.survival import SimulatedSurvival, simulate_cox, simulate_de
 __all__ = [
     "SimulatedClaims",
     "SimulatedCompetingRisks",
+    "SimulatedOmop",
     "SimulatedRegression",
     "SimulatedSurvival",
     "simulate_case_series",
@@ -24,5 +26,6 @@ __all__ = [
     "simulate_fine_gray",
     "simulate_logistic",
     "simulate_matched",
+    "simulate_omop",
     "simulate_poisson",
 ]

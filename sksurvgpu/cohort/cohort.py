@@ -205,7 +205,8 @@ class Cohort(Result):
         """
         require_column(self.table, column, "column")
         values = self.table[column].to_numpy()
-        n_rows = self.attrition["rows"].iloc[0] if of is None else len(getattr(of, "row_ids", of))
+        n_given = len(self.rows) + len(self.left_out)
+        n_rows = n_given if of is None else len(getattr(of, "row_ids", of))
         try:
             dtype = np.result_type(values, np.asarray(fill))
         except TypeError:

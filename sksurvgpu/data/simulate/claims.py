@@ -150,16 +150,23 @@ def simulate_claims(
     draw.check_sizes(n_persons=n_persons, n_records=n_records, lookback=lookback)
     if n_codes < 2 * CODES_OF_CONDITION:
         raise ValueError(f"`n_codes` is {n_codes}; it must be at least {2 * CODES_OF_CONDITION}")
-    if n_controls < 0:
-        raise ValueError(f"`n_controls` is {n_controls}; it must not be negative")
-    effects = _check_effects(log_hazard_ratios)
-    controls = [f"control {k + 1}" for k in range(n_controls)]
-    effects |= dict.fromkeys(controls, 0.0)
-    rng_persons, rng_records, rng_truth, rng_outcomes = draw.generator(random_state).spawn(4)
+    effects = effects_of(log_hazard_ratios, n_controls)
+    rngs = draw.generator(random_state).spawn(4)
+    return simulate_part(n_persons, n_codes, n_records, effects, systematic_error, lookback, rngs)
 
+
+def simulate_part(
+    n_persons, n_codes, n_records, effects, systematic_error, lookback, rngs, shared=(None, None)
+) -> SimulatedClaims:
+    """Simulate persons whose `rngs` are of persons, records, the truth and outcomes.
+
+    Parts of a larger database have the same truth, and `shared` order of codes and confounders.
+    """
+    rng_persons, rng_records, rng_truth, rng_outcomes = rngs
+    order, confounders = shared
     persons = _draw_persons(n_persons, lookback, rng_persons)
-    records = _draw_records(n_records, n_codes, persons, rng_records)
-    confounders, z = _find_confounders(records, persons, lookback)
+    records = _draw_records(n_records, n_codes, persons, rng_records, order)
+    confounders, z = _find_confounders(records, persons, lookback, confounders)
     eta = _draw_predictors(z, persons, len(effects) + 1, rng_truth)
     errors = rng_truth.normal(*systematic_error, len(effects))
     odds = STRENGTH * eta[:, 0] + np.log(SHARE_TREATED / (1.0 - SHARE_TREATED))
@@ -176,19 +183,23 @@ def simulate_claims(
         outcomes=_event_table(events, persons, names),
         log_hazard_ratios=pd.Series([*effects.values()], index, name="log_hazard_ratio"),
         systematic_errors=pd.Series(errors, index, name="systematic_error"),
-        negative_controls=controls,
+        negative_controls=[name for name in effects if name not in EFFECTS],
         confounders=confounders,
         telltale=n_codes,
     )
 
 
-def _check_effects(given):
+def effects_of(given, n_controls):
+    """Log hazard ratios of outcomes of interest and of negative controls, by name."""
+    if n_controls < 0:
+        raise ValueError(f"`n_controls` is {n_controls}; it must not be negative")
     unknown = sorted(set(given or {}) - set(EFFECTS))
     if unknown:
         raise ValueError(
             f"`log_hazard_ratios` names {unknown[0]!r}; the outcomes are {', '.join(EFFECTS)}"
         )
-    return {name: float((given or {}).get(name, EFFECTS[name])) for name in EFFECTS}
+    effects = {name: float((given or {}).get(name, EFFECTS[name])) for name in EFFECTS}
+    return effects | {f"control {k + 1}": 0.0 for k in range(n_controls)}
 
 
 def _draw_persons(n, lookback, rng):
@@ -204,7 +215,7 @@ def _draw_persons(n, lookback, rng):
     }
 
 
-def _draw_records(n_records, n_codes, persons, rng):
+def _draw_records(n_records, n_codes, persons, rng, order=None):
     """Person, code and day of every record, days uniform over the observation that is planned."""
     n, start = len(persons["id"]), persons["start"].astype(np.int32)
     length = (persons["end"] - start).astype(np.float32)
@@ -217,7 +228,8 @@ def _draw_records(n_records, n_codes, persons, rng):
     rank = _draw_ranks(n_records, n_codes, 2.0, rng)
     own = _draw_ranks(n_records, CODES_OF_CONDITION, 1.0, rng)
     np.copyto(rank, own, where=slot >= N_BACKGROUND)
-    code = rng.permutation(n_codes)[(conditions[person, slot] + rank) % n_codes]
+    order = rng.permutation(n_codes) if order is None else order
+    code = order[(conditions[person, slot] + rank) % n_codes]
     day = rng.random(n_records, dtype=np.float32)
     day *= length[person]
     day = start[person] + day.astype(np.int32)
@@ -231,11 +243,12 @@ def _draw_ranks(size, n_ranks, flatness, rng):
     return quantiles.astype(np.int32)[rng.integers(TABLE, size=size, dtype=np.uint32)]
 
 
-def _find_confounders(records, persons, lookback):
+def _find_confounders(records, persons, lookback, codes=None):
     """The most frequent codes, and who has them in the lookback."""
     code, person = records["code"], records["person"]
-    codes = np.sort(np.argsort(-np.bincount(code), kind="stable")[:N_CONFOUNDERS])
-    position = np.full(code.max() + 1, -1, np.int8)
+    if codes is None:
+        codes = np.sort(np.argsort(-np.bincount(code), kind="stable")[:N_CONFOUNDERS])
+    position = np.full(max(code.max(), codes.max()) + 1, -1, np.int8)
     position[codes] = np.arange(len(codes))
     before = persons["index"].astype(np.int32)[person] - records["day"]
     found = (before > 0) & (before <= lookback) & (position[code] >= 0)

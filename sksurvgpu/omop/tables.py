@@ -1,0 +1,248 @@
+"""Tables of the OMOP common data model, wherever they are, as relations of DuckDB.
+
+Versions 5.4 and 5.3 have the same columns in all that is read here. Names of tables and columns are
+found whatever their case is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ..data.sources import to_pandas
+
+__all__ = ["DOMAINS", "Domain", "Tables", "open_tables"]
+
+
+class Domain(NamedTuple):
+    """A table of records, and which of its columns are what; `number` is that of covariates."""
+
+    table: str
+    concept: str
+    start: str
+    stop: str | None = None
+    supply: str | None = None  # days, where a record has no end
+    person: str = "person_id"
+    number: int | None = None  # None of what is no domain of covariates
+
+
+DOMAINS = {
+    "condition": Domain(
+        "condition_occurrence",
+        "condition_concept_id",
+        "condition_start_date",
+        "condition_end_date",
+        number=100,
+    ),
+    "drug": Domain(
+        "drug_exposure",
+        "drug_concept_id",
+        "drug_exposure_start_date",
+        "drug_exposure_end_date",
+        "days_supply",
+        number=300,
+    ),
+    "procedure": Domain(
+        "procedure_occurrence", "procedure_concept_id", "procedure_date", number=500
+    ),
+    "measurement": Domain("measurement", "measurement_concept_id", "measurement_date", number=700),
+    "observation": Domain("observation", "observation_concept_id", "observation_date", number=800),
+    "visit": Domain("visit_occurrence", "visit_concept_id", "visit_start_date", "visit_end_date"),
+    "cohort": Domain(
+        "cohort",
+        "cohort_definition_id",
+        "cohort_start_date",
+        "cohort_end_date",
+        person="subject_id",
+    ),
+}
+# Columns that must be there; others that are read may lack.
+COLUMNS = {
+    "person": [
+        "person_id",
+        "gender_concept_id",
+        "year_of_birth",
+        "race_concept_id",
+        "ethnicity_concept_id",
+    ],
+    "observation_period": [
+        "person_id",
+        "observation_period_start_date",
+        "observation_period_end_date",
+    ],
+    "concept": ["concept_id", "concept_name"],
+    "concept_ancestor": ["ancestor_concept_id", "descendant_concept_id"],
+    "death": ["person_id", "death_date"],
+} | {domain.table: [domain.person, domain.concept, domain.start] for domain in DOMAINS.values()}
+ALWAYS = "person", "observation_period", "concept"
+DATES = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
+NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
+NUMBERS += tuple(f"U{kind}" for kind in NUMBERS[:5])
+
+
+class Place(NamedTuple):
+    """Where a table is in DuckDB, and the types of its columns."""
+
+    path: str
+    columns: dict[str, str]
+
+
+class Tables:
+    """Tables of the model in a connection to DuckDB, which answers queries one after the other."""
+
+    def __init__(self, connection, places: dict[str, Place]):
+        self._connection, self._places = connection, places
+
+    def has(self, name) -> bool:
+        """Whether a table is there."""
+        return name in self._places
+
+    def path(self, name) -> str:
+        """Return how SQL names a table, which must be there."""
+        if name not in self._places:
+            raise ValueError(
+                f"the database has no table {name!r}; of its tables, {', '.join(self._places)}."
+            )
+        return self._places[name].path
+
+    def columns(self, name) -> dict[str, str]:
+        """Return types of the columns of a table by their names."""
+        return self._places[name].columns
+
+    def run(self, sql, **values):
+        """Run a statement that returns nothing."""
+        self._connection.execute(sql, values or None)
+
+    def frame(self, sql, **values):
+        """Return the result of a query as pandas holds it."""
+        return self._connection.execute(sql, values or None).df()
+
+    def stream(self, sql, size):
+        """Return the result of a query as batches of Arrow, of which few are held."""
+        return self._connection.sql(sql).to_arrow_reader(size)
+
+    def register(self, name, frame):
+        """Let queries read a frame by a name."""
+        self._connection.register(name, frame)
+
+
+def open_tables(source, schema) -> Tables:
+    """Connect to DuckDB, and find the tables that are there."""
+    try:
+        import duckdb
+    except ImportError:
+        raise ImportError(
+            'sksurvgpu.omop joins tables by DuckDB: pip install "sksurvgpu[omop]".'
+        ) from None
+    if isinstance(source, duckdb.DuckDBPyConnection):
+        connection = source
+    elif isinstance(source, Mapping):
+        connection = _registered(duckdb.connect(), source)
+    elif isinstance(source, str | os.PathLike):
+        connection = _opened(duckdb, Path(source).expanduser())
+    else:
+        raise TypeError(
+            f"`source` is of type {type(source).__name__}; pass a file of DuckDB, a folder of "
+            "Parquet files, a connection, or a mapping from names of tables to tables."
+        )
+    places = _find_places(connection, schema)
+    for name, columns in COLUMNS.items():
+        if name in places:
+            _check_table(name, places[name].columns, columns)
+        elif name in ALWAYS:
+            there = ", ".join(places) or "none that it should have"
+            raise ValueError(f"the database has no table {name!r}; of its tables, {there}.")
+    return Tables(connection, places)
+
+
+def _opened(duckdb, path):
+    if path.is_file():
+        try:
+            return duckdb.connect(str(path), read_only=True)
+        except duckdb.Error as error:
+            raise ValueError(f"`source` is no database of DuckDB: {error}") from error
+    if not path.is_dir():
+        raise FileNotFoundError(f"`source` names {str(path)!r}, which does not exist.")
+    places = {place.stem.lower(): place for place in sorted(path.iterdir())}
+    return _registered(duckdb.connect(), {name: places[name] for name in COLUMNS if name in places})
+
+
+def _registered(connection, tables):
+    """Name tables in a connection: frames and files are read where they are, streams are kept."""
+    for given, table in tables.items():
+        name = str(given).lower()
+        if name not in COLUMNS:
+            continue
+        if isinstance(table, str | os.PathLike):
+            connection.read_parquet(_files(Path(table).expanduser(), name)).create_view(name)
+        elif hasattr(table, "__narwhals_dataframe__"):
+            connection.register(name, to_pandas(table, name))
+        elif hasattr(table, "read_next_batch") or hasattr(table, "__next__"):
+            connection.register("stream_of_table", table)
+            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM stream_of_table")
+            connection.unregister("stream_of_table")
+        else:
+            connection.register(name, table)
+    return connection
+
+
+def _files(path, name):
+    """Files of Parquet of a table, in a folder sorted by their names."""
+    inside = sorted(path.rglob("*")) if path.is_dir() else [path]
+    files = [str(file) for file in inside if file.suffix.lower() in (".parquet", ".pq")]
+    if not files or not path.exists():
+        raise ValueError(f"{str(path)!r} has no files of Parquet for table {name!r}.")
+    return files
+
+
+def _find_places(connection, schema):
+    """Tables of the model in a schema, by default those that need no name of one."""
+    *database, schema = (schema or "main").split(".")
+    found = connection.execute(
+        "SELECT database_name, schema_name, table_name, column_name, data_type "
+        "FROM duckdb_columns() WHERE NOT internal "
+        "AND ((database_name = coalesce($database, current_database()) AND "
+        "lower(schema_name) = lower($schema)) OR ($is_main AND database_name = 'temp')) "
+        "ORDER BY database_name = 'temp', table_name, column_index",
+        {
+            "database": database[0] if database else None,
+            "schema": schema,
+            "is_main": not database and schema == "main",
+        },
+    ).fetchall()
+    places: dict[str, Place] = {}
+    for *parts, column, kind in found:
+        name = parts[2].lower()
+        path = ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+        if name in COLUMNS:
+            if name not in places or places[name].path != path:
+                places[name] = Place(path, {})
+            places[name].columns[column.lower()] = kind
+    return places
+
+
+def _check_table(name, columns, required):
+    """Check that a table has its columns, and that dates are dates of no time zone."""
+    absent = [column for column in required if column not in columns]
+    if absent:
+        raise ValueError(
+            f"table {name!r} lacks {', '.join(map(repr, absent))}; it has "
+            f"{', '.join(map(repr, columns))}."
+        )
+    for column, kind in columns.items():
+        if kind == "TIMESTAMP WITH TIME ZONE" and column.endswith("_date"):
+            raise TypeError(
+                f"table {name!r} has times of a zone in {column!r}, whose day depends on where one "
+                "is; make them dates."
+            )
+        if column in required and not _is_of_kind(column, kind):
+            what = "dates" if column.endswith("_date") else "numbers"
+            raise TypeError(f"table {name!r} has {kind} in {column!r}; pass {what}.")
+
+
+def _is_of_kind(column, kind):
+    if column.endswith("_name"):
+        return kind in ("VARCHAR", "NULL")
+    return kind.partition("(")[0] in (*(DATES if column.endswith("_date") else NUMBERS), "NULL")
