@@ -14,7 +14,7 @@ import numpy as np
 
 from .._warnings import warn
 from ..data.sources import read_whole
-from .tables import DOMAINS
+from .tables import DOMAINS, SUPPLY
 from .vocabulary import find_concepts, find_names, read_ids
 
 __all__ = ["ERAS", "find_events", "gather_records", "join_eras", "prepare"]
@@ -130,14 +130,14 @@ def _records_of(tables, name):
     stops = []
     if domain.stop in columns:
         stops.append(f"CAST(r.{domain.stop} AS DATE)")
-    if domain.supply in columns:
-        days = f"CAST(r.{domain.supply} AS INTEGER)"
+    if SUPPLY in columns:
+        days = f"CAST(r.{SUPPLY} AS INTEGER)"
         stops.append(f"CASE WHEN {days} > 0 THEN CAST(r.{domain.start} AS DATE) + {days} - 1 END")
     stop = f"coalesce({', '.join([*stops, 'NULL'])})"
     return (
         f"SELECT CAST(r.{domain.person} AS BIGINT) AS person, w.era, "
         f"CAST(r.{domain.start} AS DATE) AS start, CAST({stop} AS DATE) AS stop FROM {place} r "
-        f"JOIN sksurvgpu_wanted w ON CAST(r.{domain.concept} AS BIGINT) = w.concept "
+        f"JOIN sksurvgpu_wanted w ON r.{domain.concept} = w.concept "
         f"AND w.domain = '{name}'"
     )
 

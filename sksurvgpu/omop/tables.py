@@ -13,69 +13,49 @@ from typing import NamedTuple
 
 from ..data.sources import to_pandas
 
-__all__ = ["DOMAINS", "Domain", "Tables", "open_tables"]
+__all__ = ["DOMAINS", "SUPPLY", "Tables", "open_tables"]
 
 
 class Domain(NamedTuple):
-    """A table of records, and which of its columns are what; `number` is that of covariates."""
+    """A table of records; `number` is that of covariates, None of what is no domain of such."""
 
+    number: int | None
     table: str
-    concept: str
     start: str
     stop: str | None = None
-    supply: str | None = None  # days, where a record has no end
-    person: str = "person_id"
-    number: int | None = None  # None of what is no domain of covariates
+
+    @property
+    def concept(self):
+        """Column of the concepts, or of the numbers of cohorts."""
+        name = self.table.partition("_")[0]
+        return "cohort_definition_id" if name == "cohort" else f"{name}_concept_id"
+
+    @property
+    def person(self):
+        """Column of the persons."""
+        return "subject_id" if self.table == "cohort" else "person_id"
 
 
 DOMAINS = {
-    "condition": Domain(
-        "condition_occurrence",
-        "condition_concept_id",
-        "condition_start_date",
-        "condition_end_date",
-        number=100,
-    ),
-    "drug": Domain(
-        "drug_exposure",
-        "drug_concept_id",
-        "drug_exposure_start_date",
-        "drug_exposure_end_date",
-        "days_supply",
-        number=300,
-    ),
-    "procedure": Domain(
-        "procedure_occurrence", "procedure_concept_id", "procedure_date", number=500
-    ),
-    "measurement": Domain("measurement", "measurement_concept_id", "measurement_date", number=700),
-    "observation": Domain("observation", "observation_concept_id", "observation_date", number=800),
-    "visit": Domain("visit_occurrence", "visit_concept_id", "visit_start_date", "visit_end_date"),
-    "cohort": Domain(
-        "cohort",
-        "cohort_definition_id",
-        "cohort_start_date",
-        "cohort_end_date",
-        person="subject_id",
-    ),
+    "condition": Domain(100, "condition_occurrence", "condition_start_date", "condition_end_date"),
+    "drug": Domain(300, "drug_exposure", "drug_exposure_start_date", "drug_exposure_end_date"),
+    "procedure": Domain(500, "procedure_occurrence", "procedure_date"),
+    "measurement": Domain(700, "measurement", "measurement_date"),
+    "observation": Domain(800, "observation", "observation_date"),
+    "visit": Domain(None, "visit_occurrence", "visit_start_date", "visit_end_date"),
+    "cohort": Domain(None, "cohort", "cohort_start_date", "cohort_end_date"),
 }
+SUPPLY = "days_supply"  # of exposures that have no end
 # Columns that must be there; others that are read may lack.
 COLUMNS = {
-    "person": [
-        "person_id",
-        "gender_concept_id",
-        "year_of_birth",
-        "race_concept_id",
-        "ethnicity_concept_id",
-    ],
-    "observation_period": [
-        "person_id",
-        "observation_period_start_date",
-        "observation_period_end_date",
-    ],
-    "concept": ["concept_id", "concept_name"],
-    "concept_ancestor": ["ancestor_concept_id", "descendant_concept_id"],
-    "death": ["person_id", "death_date"],
-} | {domain.table: [domain.person, domain.concept, domain.start] for domain in DOMAINS.values()}
+    "person": "person_id gender_concept_id year_of_birth race_concept_id ethnicity_concept_id",
+    "observation_period": "person_id observation_period_start_date observation_period_end_date",
+    "concept": "concept_id concept_name",
+    "concept_ancestor": "ancestor_concept_id descendant_concept_id",
+    "death": "person_id death_date",
+}
+COLUMNS = {name: columns.split() for name, columns in COLUMNS.items()}
+COLUMNS |= {d.table: [d.person, d.concept, d.start] for d in DOMAINS.values()}
 ALWAYS = "person", "observation_period", "concept"
 DATES = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
@@ -199,18 +179,15 @@ def _files(path, name):
 
 def _find_places(connection, schema):
     """Tables of the model in a schema, by default those that need no name of one."""
-    *database, schema = (schema or "main").split(".")
+    database, _, last = (schema or "").rpartition(".")
     found = connection.execute(
         "SELECT database_name, schema_name, table_name, column_name, data_type "
-        "FROM duckdb_columns() WHERE NOT internal "
-        "AND ((database_name = coalesce($database, current_database()) AND "
-        "lower(schema_name) = lower($schema)) OR ($is_main AND database_name = 'temp')) "
+        "FROM duckdb_columns() WHERE NOT internal AND (database_name = "
+        "coalesce($database, current_database()) AND lower(schema_name) = "
+        "lower(coalesce($schema, current_schema())) "
+        "OR $is_default AND database_name = 'temp') "
         "ORDER BY database_name = 'temp', table_name, column_index",
-        {
-            "database": database[0] if database else None,
-            "schema": schema,
-            "is_main": not database and schema == "main",
-        },
+        {"database": database or None, "schema": last or None, "is_default": schema is None},
     ).fetchall()
     places: dict[str, Place] = {}
     for *parts, column, kind in found:

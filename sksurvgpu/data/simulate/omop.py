@@ -79,9 +79,6 @@ class SimulatedOmop(Result):
     def _title(self) -> str:
         return f"SimulatedOmop of {self.n_persons:,} persons and {len(self.outcomes):,} outcomes"
 
-    def _head(self, n):
-        return None
-
 
 @draw.documented
 def simulate_omop(
