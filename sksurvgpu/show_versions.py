@@ -28,6 +28,7 @@ OPTIONAL_PACKAGES = (
     "cupy-cuda12x",
     "cupy-cuda13x",
     "dask",
+    "duckdb",
     "distributed",
     "matplotlib",
     "polars",

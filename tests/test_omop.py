@@ -493,6 +493,7 @@ def test_tables_that_are_not_right(change, error, message):
     ("table", "column", "value", "message"),
     [
         ("drug_exposure", "drug_exposure_start_date", "2012-01-01", "has VARCHAR in .*pass dates"),
+        ("drug_exposure", "days_supply", "8", "has VARCHAR in 'days_supply'; pass numbers"),
         ("drug_exposure", "drug_concept_id", "8", "has VARCHAR in 'drug_concept_id'; pass num"),
         (
             "drug_exposure",
@@ -507,6 +508,27 @@ def test_columns_of_another_kind(table, column, value, message):
     tables[table][column] = value
     with pytest.raises(TypeError, match=message):
         Database(tables)
+
+
+def test_two_databases_of_one_connection():
+    connection = duckdb.connect()
+    for schema, day in (("early", "2010-01-01"), ("late", "2012-06-01")):
+        connection.execute(f"CREATE SCHEMA {schema}")
+        periods = [(1, day, "2020-12-31")]
+        for name, frame in tables_of([(1, "2012-01-01", "2012-12-31")], periods).items():
+            connection.register("frame", frame)
+            connection.execute(f"CREATE TABLE {schema}.{name} AS SELECT * FROM frame")
+    early, late = Database(connection, "early"), Database(connection, "memory.late")
+    assert len(early.cohort({"drug": [7]}).table) == 1
+    assert len(late.cohort({"drug": [7]}).table) == 0
+
+
+def test_both_drugs_on_a_day_is_for_good():
+    drugs = [(1, "2012-01-01", "2012-01-10"), (1, "2014-01-01", "2014-01-10")]
+    drawn = Database(tables_of(drugs)).cohort({"drug": [7]}, first_only=False)
+    other = DrawnCohort(drawn.table[:1], drawn.attrition)
+    with pytest.raises(NothingToCompareError, match=r"one cohort on a day +0"):
+        Database(tables_of(drugs)).compare(drawn, other)
 
 
 def test_persons_without_identifiers():
@@ -564,12 +586,19 @@ def test_questions_that_cannot_be_answered(database, cohort):
         (table.assign(index_date=table["index_date"].dt.tz_localize("UTC")), "a time zone"),
         (table.assign(index_date=1), "pass dates"),
         (table.drop(columns="index_date"), "no column 'index_date'"),
+        (table.assign(id=table["id"] + 0.5), "integers"),
         (pd.concat([table, table]), "more than once"),
     ]:
         with pytest.raises((TypeError, ValueError), match=message):
             database.covariates(persons)
     with pytest.warns(UserWarning, match="no table 'condition_occurrence', 'procedure_occ"):
         small.covariates(drawn)
+    with pytest.raises(ValueError, match="pairs of days"):
+        database.covariates(cohort, windows=[(-30, 0, "count")])
+    with pytest.raises(ValueError, match="`exposures` is empty"):
+        small.eras([], {"drug": [7]})
+    with pytest.raises(ValueError, match="no column 'id'"):
+        small.events({"drug": [7]}, table.drop(columns="id"))
     with pytest.raises(ValueError, match="`score` is made of conditions"):
         database.covariates(cohort, domains=["drug"], score=SCORE)
 

@@ -152,7 +152,7 @@ def _read_entries(tables, gap):
         "year(e.start) - p.year_of_birth AS age, "
         f"CASE p.gender_concept_id WHEN {FEMALE} THEN 1 WHEN {MALE} THEN 0 END AS female "
         f"FROM ({ERAS.format(gap=gap, persons=persons)}) e "
-        f"JOIN {persons} p ON p.person_id = e.person LEFT JOIN sksurvgpu_observed o "
+        f"JOIN {persons} p ON p.person_id = e.person LEFT JOIN {tables.observed} o "
         "ON o.person = e.person AND e.start BETWEEN o.start AND o.stop "
         f"LEFT JOIN ({deaths}) d ON d.person = e.person ORDER BY id, index_date"
     )
@@ -185,7 +185,7 @@ def compare(target, comparator, common_period, duplicates) -> Cohort:
         first, last = max(day.min() for day in dates), min(day.max() for day in dates)
         keep(_is_between(table["index_date"], first, last), "common period")
     both = table.groupby(["id", "index_date"])["treatment"].transform("nunique") > 1
-    keep(~both, "one cohort on a day")
+    keep(~table["id"].isin(table.loc[both, "id"]), "one cohort on a day")
     if duplicates == REMOVE:
         in_both = table.groupby("id")["treatment"].transform("nunique") > 1
         keep(~in_both, "in one cohort only")

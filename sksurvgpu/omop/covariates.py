@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._warnings import warn
+from ..cohort.checks import check_ids
 from ..data import options
 from ..data.sources import read_whole
 from ..tables.from_long import from_long
@@ -47,7 +48,14 @@ def extract(tables, persons, reading, *, windows, exclude, domains, score):
     table = read_whole(getattr(persons, "table", persons), "persons")
     for column in ("id", "index_date"):
         require(table.columns, column, "persons", column)
-    reader = _Lines(tables, table, Windows.of(windows or WINDOWS, "present"))
+    check_ids(table["id"], "id")
+    windows = Windows.of(windows or WINDOWS, "present")
+    if {*windows.duplicates} != {"present"} or len(windows) > MOST_WINDOWS:
+        raise ValueError(
+            f"`windows` must be pairs of days, and {MOST_WINDOWS} at most; numbers of records have "
+            "columns of their own."
+        )
+    reader = _Lines(tables, table, windows)
     chosen = _choose_domains(tables, domains)
     points = _read_score(tables, score)
     lines = reader.read(chosen, find_concepts(tables, exclude), points)
@@ -101,8 +109,6 @@ class _Lines:
         from pandas import DataFrame
 
         self._tables, self._windows, self._ids = tables, windows, table["id"].to_numpy()
-        if len(windows) > MOST_WINDOWS:
-            raise ValueError(f"`windows` has more than {MOST_WINDOWS} windows.")
         self.names: dict[int, str] = {}  # of columns; filled while lines are read
         self.n_undated = self.n_without_concept = 0
         index = table["index_date"]
@@ -174,7 +180,8 @@ class _Lines:
         """Columns of the concepts of a domain by window, and of how many records there are."""
         number, counts = DOMAINS[name].number, {}
         concepts: set[int] = set()
-        n_rows, low, high = len(self._ids), *self._bounds()
+        n_rows = len(self._ids)
+        low, high = self._bounds()
         for row, concept, day in self._stream(name, points, low.min(), high.max()):
             is_dated, is_there = day != NEVER, concept != 0
             self.n_undated += np.count_nonzero(~is_dated)

@@ -2,7 +2,7 @@
 
 Queries put them into temporary tables, whose names begin with `sksurvgpu_`:
 
-    sksurvgpu_observed   person, start, stop    observation: periods that overlap or touch are one
+    tables.observed      person, start, stop    observation: periods that overlap or touch are one
     sksurvgpu_records    person, era, start, stop    records of the concepts asked for, as they are
 """
 
@@ -14,7 +14,8 @@ import numpy as np
 
 from .._warnings import warn
 from ..data.sources import read_whole
-from .tables import DOMAINS, SUPPLY
+from ..tables.reading import require
+from .tables import BIRTH, DOMAINS, SUPPLY
 from .vocabulary import find_concepts, find_names, read_ids
 
 __all__ = ["ERAS", "find_events", "gather_records", "join_eras", "prepare"]
@@ -81,7 +82,7 @@ def prepare(tables) -> int:
         )
     joined = _JOINED.format(gap=1, records=f"SELECT * FROM sksurvgpu_records WHERE {sound}")
     tables.run(
-        f"CREATE OR REPLACE TEMP TABLE sksurvgpu_observed AS "
+        f"CREATE OR REPLACE TEMP TABLE {tables.observed} AS "
         f"SELECT person, start, stop FROM ({joined}) ORDER BY ALL"
     )
     return int(found["n"])
@@ -150,7 +151,9 @@ def _register_persons(tables, persons):
         return "true"
     table = getattr(persons, "table", persons)
     if not (isinstance(table, list | tuple) or np.ndim(table) == 1):
-        table = read_whole(table, "persons")["id"]
+        table = read_whole(table, "persons")
+        require(table.columns, "id", "persons", "id")
+        table = table["id"]
     tables.register("sksurvgpu_persons", DataFrame({"id": read_ids(table, "persons")}))
     return "person IN (SELECT id FROM sksurvgpu_persons)"
 
@@ -160,7 +163,7 @@ def find_events(tables, concepts, persons, descendants):
     chosen = _register_persons(tables, persons)
     gather_records(tables, concepts, descendants)
     inside = (
-        "EXISTS (SELECT 1 FROM sksurvgpu_observed o WHERE o.person = r.person "
+        f"EXISTS (SELECT 1 FROM {tables.observed} o WHERE o.person = r.person "
         "AND r.start BETWEEN o.start AND o.stop)"
     )
     counts = tables.frame(
@@ -188,17 +191,20 @@ def join_eras(tables, exposures, events, gap, descendants):
     else:
         sets = read_ids(exposures, "exposures", sorts=False).tolist()
         labels = find_names(tables, sets).fillna("").tolist()
-        labels = [label or str(id) for label, id in zip(labels, sets, strict=True)]
+        is_shared = len(set(labels)) < len(labels)
+        pairs = zip(labels, sets, strict=True)
+        labels = [f"{label} ({id})" if is_shared else label or str(id) for label, id in pairs]
+    if not sets:
+        raise ValueError("`exposures` is empty; pass concepts of drugs.")
     gather_records(tables, [{"drug": ids} for ids in sets], descendants, "exposures")
     _warn_of_exposures(tables)
     tables.run(
         "CREATE OR REPLACE TEMP TABLE sksurvgpu_subjects AS "
         "SELECT row_number() OVER (ORDER BY person, start) - 1 AS id, person, start, stop "
-        "FROM sksurvgpu_observed o WHERE EXISTS (SELECT 1 FROM sksurvgpu_outcomes e "
+        f"FROM {tables.observed} o WHERE EXISTS (SELECT 1 FROM sksurvgpu_outcomes e "
         "WHERE e.id = o.person AND e.date BETWEEN o.start AND o.stop)"
     )
-    parts = ("month_of_birth", "day_of_birth")
-    parts = [f"p.{part}" if part in tables.columns("person") else "NULL" for part in parts]
+    parts = [f"p.{part}" if part in tables.columns("person") else "NULL" for part in BIRTH]
     born = ", ".join(["p.year_of_birth", *(f"coalesce({part}, 1)" for part in parts)])
     periods = tables.frame(
         'SELECT s.id, s.person AS person_id, s.start, s.stop AS "end", '

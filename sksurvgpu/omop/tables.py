@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 from ..data.sources import to_pandas
 
-__all__ = ["DOMAINS", "SUPPLY", "Tables", "open_tables"]
+__all__ = ["BIRTH", "DATES", "DOMAINS", "SUPPLY", "Tables", "open_tables"]
+
+_numbers = count()
 
 
 class Domain(NamedTuple):
@@ -46,20 +49,24 @@ DOMAINS = {
     "cohort": Domain(None, "cohort", "cohort_start_date", "cohort_end_date"),
 }
 SUPPLY = "days_supply"  # of exposures that have no end
+BIRTH = "month_of_birth", "day_of_birth"
+OPTIONAL = SUPPLY, *BIRTH, *(domain.stop for domain in DOMAINS.values() if domain.stop)
 # Columns that must be there; others that are read may lack.
-COLUMNS = {
+COLUMNS_OF = {
     "person": "person_id gender_concept_id year_of_birth race_concept_id ethnicity_concept_id",
     "observation_period": "person_id observation_period_start_date observation_period_end_date",
     "concept": "concept_id concept_name",
     "concept_ancestor": "ancestor_concept_id descendant_concept_id",
     "death": "person_id death_date",
 }
-COLUMNS = {name: columns.split() for name, columns in COLUMNS.items()}
+COLUMNS = {name: columns.split() for name, columns in COLUMNS_OF.items()}
 COLUMNS |= {d.table: [d.person, d.concept, d.start] for d in DOMAINS.values()}
 ALWAYS = "person", "observation_period", "concept"
 DATES = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
-NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
-NUMBERS += tuple(f"U{kind}" for kind in NUMBERS[:5])
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+NUMBERS = (*INTEGERS, *(f"U{kind}" for kind in INTEGERS), "FLOAT", "DOUBLE", "DECIMAL")
+# What columns hold by how their names end; others hold numbers.
+KINDS = {"date": ("dates", DATES), "name": ("texts", ("VARCHAR",))}
 
 
 class Place(NamedTuple):
@@ -74,6 +81,8 @@ class Tables:
 
     def __init__(self, connection, places: dict[str, Place]):
         self._connection, self._places = connection, places
+        # Other tables are made anew for each question, this one once: connections may be shared.
+        self.observed = f"sksurvgpu_observed_{next(_numbers)}"
 
     def has(self, name) -> bool:
         """Whether a table is there."""
@@ -145,8 +154,8 @@ def _opened(duckdb, path):
             raise ValueError(f"`source` is no database of DuckDB: {error}") from error
     if not path.is_dir():
         raise FileNotFoundError(f"`source` names {str(path)!r}, which does not exist.")
-    places = {place.stem.lower(): place for place in sorted(path.iterdir())}
-    return _registered(duckdb.connect(), {name: places[name] for name in COLUMNS if name in places})
+    inside = [place for place in sorted(path.iterdir()) if place.is_dir() or _is_parquet(place)]
+    return _registered(duckdb.connect(), {place.stem: place for place in inside})
 
 
 def _registered(connection, tables):
@@ -171,10 +180,16 @@ def _registered(connection, tables):
 def _files(path, name):
     """Files of Parquet of a table, in a folder sorted by their names."""
     inside = sorted(path.rglob("*")) if path.is_dir() else [path]
-    files = [str(file) for file in inside if file.suffix.lower() in (".parquet", ".pq")]
-    if not files or not path.exists():
+    files = [str(file) for file in inside if _is_parquet(file)]
+    if not files:
         raise ValueError(f"{str(path)!r} has no files of Parquet for table {name!r}.")
     return files
+
+
+def _is_parquet(path):
+    return (
+        path.is_file() and path.suffix.lower() in (".parquet", ".pq") and path.name[0] not in "._"
+    )
 
 
 def _find_places(connection, schema):
@@ -208,18 +223,13 @@ def _check_table(name, columns, required):
             f"table {name!r} lacks {', '.join(map(repr, absent))}; it has "
             f"{', '.join(map(repr, columns))}."
         )
-    for column, kind in columns.items():
-        if kind == "TIMESTAMP WITH TIME ZONE" and column.endswith("_date"):
+    for column in (column for column in (*required, *OPTIONAL) if column in columns):
+        kind = columns[column].partition("(")[0]
+        if kind == "TIMESTAMP WITH TIME ZONE":
             raise TypeError(
                 f"table {name!r} has times of a zone in {column!r}, whose day depends on where one "
                 "is; make them dates."
             )
-        if column in required and not _is_of_kind(column, kind):
-            what = "dates" if column.endswith("_date") else "numbers"
+        what, kinds = KINDS.get(column.rpartition("_")[2], ("numbers", NUMBERS))
+        if kind not in (*kinds, '"NULL"'):  # of columns without an entry
             raise TypeError(f"table {name!r} has {kind} in {column!r}; pass {what}.")
-
-
-def _is_of_kind(column, kind):
-    if column.endswith("_name"):
-        return kind in ("VARCHAR", "NULL")
-    return kind.partition("(")[0] in (*(DATES if column.endswith("_date") else NUMBERS), "NULL")

@@ -142,7 +142,8 @@ def simulate_omop(
     order, seed = rng_truth.permutation(n_codes), rng_truth.integers(2**63)
     sizes = np.diff(np.linspace(0, n_persons, -(-n_persons // PART) + 1).astype(int))
     numbers = rng.multinomial(n_records, sizes / n_persons)
-    store, confounders, first = _TableParts(folder), None, 0
+    store, first = _TableParts(folder), 0
+    confounders: np.ndarray | None = None
     for size, number in zip(sizes.tolist(), numbers.tolist(), strict=True):
         *rngs, rng_outcomes, rng_dirt = rng.spawn(4)
         rngs = [*rngs, np.random.default_rng(seed), rng_outcomes]
@@ -160,8 +161,8 @@ def simulate_omop(
     truth = {"concept_id": concepts, "log_hazard_ratio": [*effects.values()]}
     outcomes = pd.DataFrame(truth, pd.Index(names, name="outcome"))
     outcomes["is_control"] = outcomes.index.isin(claims.negative_controls)
-    drugs, confounders = [*DRUGS.values()], FIRST_CODE + confounders
-    return SimulatedOmop(store.tables(), drugs, outcomes, confounders, n_persons)
+    confounders = FIRST_CODE + claims.confounders
+    return SimulatedOmop(store.tables(), [*DRUGS.values()], outcomes, confounders, n_persons)
 
 
 class _TableParts:
@@ -275,7 +276,8 @@ def _soiled(lines, dirt, rng):
     is_bad = rng.random((5, len(lines))) < dirt
     lines["date"] = lines["date"].mask(is_bad[0])
     lines["code"] = lines["code"].mask(is_bad[1], 0)
-    lines["date"] = lines["date"].mask(is_bad[2], lines["date"] - pd.Timedelta(days=3_000))
+    for column in ("date", "stop"):
+        lines[column] = lines[column].mask(is_bad[2], lines[column] - pd.Timedelta(days=3_000))
     lines["stop"] = lines["stop"].mask(is_bad[3], lines["date"] - pd.Timedelta(days=9))
     return pd.concat([lines, lines[is_bad[4]]])
 
