@@ -286,7 +286,16 @@ def test_tables_of_a_case_series(dirty, database):
         for span in eras_of(dirty.tables, drug)[0].get(person, [])
     ]
     assert sorted(eras.itertuples(index=False, name=None)) == sorted(expected)
-    assert set(tables["outcomes"]["id"]) == set(tables["periods"]["id"])
+    with pytest.warns(UserWarning, match="have no date"):
+        events = database.events({"condition": [1003]}).itertuples(index=False)
+    expected = [
+        (id, day)
+        for person, day in events
+        for low, high in observed[person]
+        for id in [number.get((person, low))]
+        if low <= day <= high
+    ]
+    assert list(tables["outcomes"].itertuples(index=False, name=None)) == sorted(expected)
     data = eras_to_intervals(**tables, windows={"on": RiskWindow(by_era=True)})
     assert data.attrition.loc["periods", "subjects"] == len(tables["periods"])
     assert list(data.columns.index) == ["on: new drug", "on: old drug"]
@@ -421,6 +430,16 @@ def test_concepts_and_names():
     assert names.iloc[0] == "tablet" and names.iloc[1:].isna().all()
 
 
+def test_each_period_is_a_subject_with_its_own_events():
+    drugs = [(1, "2010-05-01", "2010-05-10"), (1, "2013-05-01", "2013-05-10")]
+    periods = [(1, "2010-01-01", "2010-12-31"), (1, "2013-01-01", "2013-12-31")]
+    tables = Database(tables_of(drugs, periods)).eras({"drug": [7]}, {"drug": [7]})
+    outcomes = tables["outcomes"]
+    assert list(zip(outcomes["id"], outcomes["day"].dt.year, strict=True)) == [(0, 2010), (1, 2013)]
+    assert len(tables["eras"]) == 4  # windows may begin before or after a period
+    assert tables["periods"]["birth"].dt.year.tolist() == [1950, 1950]
+
+
 # -- sources ----------------------------------------------------------------------------------
 
 
@@ -526,6 +545,9 @@ def test_two_databases_of_one_connection():
 def test_both_drugs_on_a_day_is_for_good():
     drugs = [(1, "2012-01-01", "2012-01-10"), (1, "2014-01-01", "2014-01-10")]
     drawn = Database(tables_of(drugs)).cohort({"drug": [7]}, first_only=False)
+    later = DrawnCohort(drawn.table[1:].assign(id=2), drawn.attrition)
+    cohort = Database(tables_of(drugs)).compare(drawn, later)
+    assert cohort.table["index_date"].dt.year.tolist() == [2012, 2014]  # the first of two
     other = DrawnCohort(drawn.table[:1], drawn.attrition)
     with pytest.raises(NothingToCompareError, match=r"one cohort on a day +0"):
         Database(tables_of(drugs)).compare(drawn, other)
