@@ -254,6 +254,8 @@ class Search:
         """Directions along which nothing changes, as orthonormal columns."""
         while True:
             null = null_space(self._pairs)
+            if not null.shape[1]:
+                return null
             z = self._random(null)
             n_added = self._add(self._violated(z)) + self._add(self._violated(-z))
             if not n_added:

@@ -1,8 +1,8 @@
 """Fits in which coefficients are held: the points of profile likelihoods, in batches.
 
 The column of interest is freed of its penalty, the others keep theirs. All points of all columns
-are fits of one batch, round by round (see `curve` for where), each started from the nearest point
-of its column. A round of the search for bounds has at most two fits a column.
+are fits of one batch, round by round (see `curve` for where), which borrow the quadratic model of
+the fit in which all are free. A round of the search for bounds has at most two fits a column.
 
 With the penalty p of the other coefficients theta, a profile is the largest value q(b) of
 l(b, theta) - p(theta) given b, and dq/db is the likelihood's own slope along b at that theta. The
@@ -86,6 +86,21 @@ class Profile:
         at = {value: position for position, value in enumerate(self.curve.values)}
         return np.array([at[value] for value in values], dtype=np.int64)
 
+    def start_at(self, value):
+        """Coefficients to start from at a value: on the line through its two nearest points.
+
+        They move smoothly along the curve, but for those that become zero, or are no longer; not
+        far beyond the points, where the line may be anywhere.
+        """
+        values = np.array(self.curve.values)
+        first, *others = np.argsort(np.abs(values - value), kind="stable")[:2]
+        start = self.coefs[first].copy()
+        for second in others:
+            share = max(-1.0, (value - values[first]) / (values[second] - values[first]))
+            start += np.where(start == 0.0, 0.0, share * (self.coefs[second] - start))
+        start[self.column] = value
+        return start
+
     def heights(self, values):
         """Log-likelihoods at some of the points."""
         return np.array(self.logliks)[self.positions(values)]
@@ -123,7 +138,7 @@ class Profile:
 class Profiler:
     """Fits with a coefficient held, in batches."""
 
-    def __init__(self, model, prepared, wanted):
+    def __init__(self, model, prepared, wanted, n_fits):
         self._wanted = wanted
         self._progress, verbose = Progress(model), max(int(model.verbose) - 1, 0)
         tol = min(prepared.options.tol, TIGHTEST)
@@ -132,7 +147,9 @@ class Profiler:
         self._problem, self._factor = prepared.problem, prepared.batch.factor
         self.n_fits = self.n_failed = 0
         with self._progress.batch("fit of all columns", 1) as done:
-            [self._full] = self._prepared.solve([model.alpha], on_fit=done)[0]
+            # its quadratic model serves all points, which are near it
+            self._full, self._loan = self._prepared.solve_and_lend(model.alpha, n_fits)
+            done(0)
         self._count([self._full])
 
     def end(self):
@@ -159,6 +176,7 @@ class Profiler:
                 fixed=fixed,
                 coef=np.stack(starts, axis=1),
                 null=(self._full.null,),
+                loan=self._loan,
             )
         solutions = [of_fit[0] for of_fit in solutions]
         self._count(solutions)
@@ -298,11 +316,7 @@ class Profiler:
         points = [(p, float(v)) for p, values in wanted for v in p.missing(values)]
         if not points:
             return
-        starts = []
-        for profile, value in points:
-            start = profile.coefs[profile.curve.nearest(value)].copy()
-            start[profile.column] = value
-            starts.append(start)
+        starts = [profile.start_at(value) for profile, value in points]
         columns = np.array([profile.column for profile, _ in points])
         solutions = self._solve(name, columns, starts, True)
         for (profile, value), solution in zip(points, solutions, strict=True):
@@ -316,7 +330,7 @@ class FlatProfiler:
 
     n_fits = n_failed = 0
 
-    def __init__(self, model, prepared, wanted):
+    def __init__(self, model, prepared, wanted, n_fits):
         self._wanted = wanted
 
     def end(self):

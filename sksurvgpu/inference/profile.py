@@ -244,8 +244,9 @@ def profile_likelihood(
         check_reach(grid, chosen, names, prepared.problem)
         wanted = Wanted(grid, bool(derivatives), bool(include_penalty))
         _check_slopes(wanted, model, prepared, chosen)
-        profiler, profiles = profiler_of(model, prepared, wanted), []
         n_expected = POINTS + grid.n_expected
+        n_fits = n_expected * len(chosen)
+        profiler, profiles = profiler_of(model, prepared, wanted, n_fits), []
         size = max(1, BLOCK_BYTES // (8 * n_expected * prepared.problem.n_columns))
         for first in range(0, len(chosen), size):
             profiles += profiler.profile(chosen[first : first + size], level)
