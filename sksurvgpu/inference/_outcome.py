@@ -24,6 +24,7 @@ from ..estimators._preparing import devices_of
 from ..estimators.models.base import model_of
 from ..selection.cv import CrossValidated
 from ..selection.grid import open_copy
+from ._alike import kinds_of_rows, merge_rows
 from ._rows import require_absent
 from .profile import profile_likelihood
 from .wald import wald
@@ -120,6 +121,8 @@ class Study:
         backend, _ = explain(asked, X.n_entries, device, may_leave=self._may_leave and not X.blocks)
         self.model.set_params(backend=backend)
         self.X = replace(X, keeps_order=backend == "cpu")
+        may_merge = self._intervals != "robust" and not isinstance(self.model, CrossValidated)
+        self._kinds = kinds_of_rows(self.X) if may_merge else None
 
     def read(self, name, y) -> dict[str, Any]:
         """Arguments of ``fit`` beside X, rows in its order; those not at risk have no weight."""
@@ -136,7 +139,7 @@ class Study:
         if rows is not None:
             at_risk = np.zeros(self.X.n_rows)
             at_risk[rows] = 1.0
-            at_risk = at_risk if self._order is None else at_risk[self._order]
+            at_risk = at_risk if self._order is None else at_risk.take(self._order)
             given["y"] = _apart(given["y"], at_risk == 0.0)
             given["sample_weight"] = given.get("sample_weight", 1.0) * at_risk
         return given
@@ -152,23 +155,27 @@ class Study:
             spread = np.full(n_rows, values[np.argmin(first)])
             spread[rows] = values
             values = spread
-        return values if self._order is None else values[self._order]
+        return values if self._order is None else values.take(self._order)
 
     def fit(self, found, given, warned):
         """Fit an outcome; `warned` is a list to which the warnings of this thread are added."""
         rest = {key: value for key, value in given.items() if key != "y"}
         weight = rest.get("sample_weight")
         counted = np.ones(self.X.n_rows, bool) if weight is None else weight > 0
-        found.counts = self._count(given["y"], rest, counted)
+        found.counts, outcome = self._count(given["y"], rest, counted)
         varies = np.array([np.ptp(values[counted]) > 0 for values in self._values])
         for k in np.flatnonzero(~varies):
             value = self._values[k][counted][0]
             found.message[k] = f"`{self.features[k]}` is {value:g} in all rows at risk."
         if varies.any():
-            self._estimate(found, np.flatnonzero(varies), given["y"], rest, warned)
+            X, y = self.X, given["y"]
+            if self._kinds is not None:
+                model = model_of(self.model, may_lack=True)
+                X, y, rest = merge_rows(model, outcome, self._kinds, X, y, rest)
+            self._estimate(found, np.flatnonzero(varies), X, y, rest, warned)
 
     def _count(self, y, rest, counted):
-        """Rows and events, and those of them where a column of zeros and ones is one."""
+        """Rows, events, and those where a column of zeros and ones is one; the outcome."""
         beside = {k: v for k, v in rest.items() if k not in ("sample_weight", "offset")}
         model = model_of(self.model, may_lack=True)  # without an event the fit will say so
         outcome = model.read_outcome(y, self.X.n_rows, **beside)
@@ -184,18 +191,18 @@ class Study:
                 counts[k, 2] = np.count_nonzero(exposed)
                 if has_events:
                     counts[k, 3] = events[exposed].sum()
-        return counts
+        return counts, outcome
 
-    def _estimate(self, found, some, y, rest, warned):
+    def _estimate(self, found, some, X, y, rest, warned):
         """Effects of some of the features."""
         model, chooses = clone(self.model), isinstance(self.model, CrossValidated)
         if chooses or self._intervals != "profile":
-            model.fit(self.X, y, **rest)
+            model.fit(X, y, **rest)
         found.alpha = float(model.alpha)
         if chooses:
             model = model.refit_model()
         read = self._profile if self._intervals == "profile" else self._read_fit
-        estimates, towards = read(found, some, model, y, rest)
+        estimates, towards = read(found, some, model, X, y, rest)
         estimates[towards != 0, :2] = np.nan
         is_known = np.abs(towards) == 1
         estimates[is_known, 0] = towards[is_known] * np.inf
@@ -211,10 +218,10 @@ class Study:
                 found.status[k] = "infinite"
                 found.message[k] = " ".join([NO_MAXIMUM.format(self.features[k]), *told])
 
-    def _profile(self, found, some, model, y, rest):
+    def _profile(self, found, some, model, X, y, rest):
         """Estimates from profiles; 1 or -1 where they are infinite, NaN where they may be both."""
         names = [self.features[k] for k in some]
-        result = profile_likelihood(model, self.X, y, names, level=self._level, **rest)
+        result = profile_likelihood(model, X, y, names, level=self._level, **rest)
         low, high = result.intervals["lower"].to_numpy(), result.intervals["upper"].to_numpy()
         falls = np.isfinite(low), np.isfinite(high)
         towards = np.where(falls[0] | falls[1], falls[0] * 1.0 - falls[1], np.nan)
@@ -227,7 +234,7 @@ class Study:
         estimates = result.intervals["coef"], error, low, high, result.p_values
         return np.column_stack(estimates), towards
 
-    def _read_fit(self, found, some, model, y, rest):
+    def _read_fit(self, found, some, model, X, y, rest):
         """Estimates of the fit itself, with Wald intervals where these are wanted."""
         coefs = self._coefs[some]
         estimates = np.full((len(some), len(ESTIMATES)), np.nan)
@@ -236,7 +243,7 @@ class Study:
             estimates[:, 0] = model.coef_[coefs]
         else:
             robust = self._intervals == "robust"
-            result = wald(model, self.X, y, level=self._level, robust=robust, **rest)
+            result = wald(model, X, y, level=self._level, robust=robust, **rest)
             estimates[:] = result.summary()[list(ESTIMATES)].to_numpy()[coefs]
         estimates[towards != 0] = np.nan
         return estimates, towards
