@@ -14,7 +14,7 @@ COMMANDS = {
     "peers": ("run", "environments with the other solvers"),
     "paths": ("batches", "regularization paths, beside a cold fit at their end"),
     "resampling": ("batches", "cross-validation, bootstrap and profiles, beside Cyclops"),
-    "outcomes": ("batches", "many outcomes of one X, beside as many fits"),
+    "outcomes": ("batches", "many outcomes of one X, beside those of another version"),
     "threads": ("batches", "what threads bring to batches of fits, by size"),
     "scaling": ("costs", "cost of an iteration by nonzeros, memory by rows"),
     "costs": ("costs", "the constants by which forms of the quadratic model are chosen"),

@@ -1,6 +1,6 @@
 """Fits that share X: paths, cross-validation, bootstrap, profiles, many outcomes, threads.
 
-Measurements have a process of their own, but for the outcomes, which are measured in one.
+Measurements have a process of their own.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 import statistics
 import tempfile
-import time
 import warnings
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +17,7 @@ import numpy as np
 from .cases import PAPERS_PENALTY, SEED
 from .judge import Certificate
 from .problems import Data, write_problem
-from .processes import ROOT, environment, in_turn, memory_mb, run, timed
+from .processes import ROOT, call, environment, in_turn, memory_mb, run, timed
 from .report import Option, columns, lines, read, save
 
 # -- paths ------------------------------------------------------------------------------------
@@ -222,97 +220,107 @@ def measure_cyclops(options):
 # -- outcomes ---------------------------------------------------------------------------------
 
 SHARE_AT_RISK, FOLLOW_UP = 0.95, 730.0
+LEAST_EVENTS, MOST_EVENTS = 0.002, 0.03  # shares of the rows, of the outcomes
+CASES = ("coefficients", "profile", "cross-validation", "treatment")
+N_STRATA, CV_PENALTIES = 2_000, 20
+FEW = 1 / 20  # share of the outcomes that are cross-validated
 OUTCOMES = columns(
-    "intervals | solver, singly=solver:.2f | all, singly=single:.2f | at once=cpu_1:.2f | "
-    "ratio:.2f | wall=wall_1:.2f | 2 threads=wall_2:.2f"
+    "case | outcomes:d | CPU s=cpu:.1f | before:.1f | ratio:.2f | wall:.1f | ms each=each:.0f | "
+    "apart:.1e | failed:d | peak MB=peak_mb:.0f",
+    each=lambda found: 1e3 * found["cpu"] / found["outcomes"],
+    ratio=lambda found: found["cpu"] / found["before"] if found["before"] else None,
 )
 
 
 def main_outcomes(arguments=None):
-    """Many outcomes of one X: `fit_outcomes` against the solver's part of as many single fits.
+    """Many rare outcomes of one X, on one thread: `fit_outcomes`, beside that of another version.
 
-    Seconds of one thread are of the processor, which other processes do not add to.
+    Cases: coefficients of a lasso, whose first column is free; profile intervals of that column; a
+    cross-validation of each outcome (of a twentieth of the outcomes); and the profile of that
+    column alone within 2,000 strata. "apart" is the largest difference of both versions'
+    coefficients.
     """
-    from sksurvgpu import CoxLassoCCD, fit_outcomes
-
     options = read(
         "outcomes",
         main_outcomes.__doc__,
         arguments,
         "5,000 x 100, 5 outcomes",
+        cases=CASES,
         rows=Option(100_000, quick=5_000),
         columns=Option(1_000, quick=100),
-        outcomes=Option(50, quick=5),
-        alpha=5e-4,
+        outcomes=Option(200, quick=5),
+        alpha=1e-4,
+        before=Option(str, "a checkout of the other version"),
     )
-    warnings.simplefilter("error")
-    X, outcomes, at_risk = _simulate_outcomes(options)
-    model = CoxLassoCCD(alpha=options.alpha, penalty_factor={0: 0.0}, n_jobs=1)
-    runs, first = [], dict(list(outcomes.items())[:1])
     sizes = {name: getattr(options, name) for name in ("rows", "columns", "outcomes", "alpha")}
-    for intervals in (None, "profile"):
-        how = {"columns": 0, "intervals": intervals}
-        fit_outcomes(model, X, first, **how)  # compiled
-        result = {"intervals": str(intervals)} | _fit_singly(model, X, outcomes, at_risk, intervals)
-        how["at_risk"] = at_risk
-        for k in (1, 2):
-            call = partial(fit_outcomes, model, X, outcomes, n_jobs=k, **how)
-            fitted, seconds = timed(call)
-            result |= {f"wall_{k}": seconds["seconds"], f"cpu_{k}": seconds["cpu_seconds"]}
-        result |= {"ratio": result["cpu_1"] / result["solver"], "failed": len(fitted.failures)}
-        runs.append(result)
-        save(options, runs=runs, **sizes)
-    print(lines(OUTCOMES, runs))
+    results = []
+    for case in options.cases:
+        found = call(__name__, "measure_outcomes", {"case": case, **sizes}, n_threads=1)
+        found |= {"before": None, "apart": None}
+        if options.before:
+            tree = {"tree": options.before, "n_threads": 1}
+            other = call(__name__, "measure_outcomes", {"case": case, **sizes}, **tree)
+            apart = np.abs(np.array(found["coefs"], float) - np.array(other["coefs"], float))
+            found |= {"before": other["cpu"], "before_peak_mb": other["peak_mb"]}
+            found["apart"] = float(np.nanmax(apart))
+        results.append({name: value for name, value in found.items() if name != "coefs"})
+        save(options, results=results, **sizes)
+    print(lines(OUTCOMES, results))
 
 
-def _simulate_outcomes(options):
-    """X, outcomes of a twentieth of the rows, and who is at risk of each."""
+def _case(case, X, alpha):
+    """Estimator, columns and further arguments of a case."""
+    from sksurvgpu import CoxLassoCCD, CoxLassoCV
+
+    free = {"penalty_factor": {0: 0.0}, "n_jobs": 1, "backend": "cpu"}
+    if case == "cross-validation":
+        return CoxLassoCV(n_alphas=CV_PENALTIES, **free), X, {"intervals": None}
+    if case == "treatment":
+        strata = np.random.default_rng(2).integers(0, N_STRATA, X.shape[0])
+        return CoxLassoCCD(alpha=0.0, n_jobs=1, backend="cpu"), X[:, [0]], {"strata": strata}
+    how = {"intervals": None} if case == "coefficients" else {}
+    return CoxLassoCCD(alpha=alpha, **free), X, how
+
+
+def measure_outcomes(case, rows, columns, outcomes, alpha):
+    """Seconds and memory of many outcomes in one call."""
+    from sksurvgpu import fit_outcomes
+
+    n_outcomes = max(2, round(FEW * outcomes)) if case == "cross-validation" else outcomes
+    X, found, at_risk = _simulate_outcomes(rows, columns, n_outcomes)
+    model, X, how = _case(case, X, alpha)
+    fit = partial(fit_outcomes, model, X, columns=0, **how)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        small = {name: found[name] for name in list(found)[:1]}
+        fit(small, at_risk=at_risk)  # loads the kernels
+        result, seconds = timed(partial(fit, found, at_risk=at_risk))
+    return {
+        "case": case,
+        "outcomes": n_outcomes,
+        "cpu": seconds["cpu_seconds"],
+        "wall": seconds["seconds"],
+        "failed": len(result.failures),
+        "peak_mb": memory_mb(),
+        "coefs": [float(c) if np.isfinite(c) else None for c in result.table["coef"]],
+    }
+
+
+def _simulate_outcomes(rows, columns, n_outcomes):
+    """X, rare outcomes of all rows, and who is at risk of any."""
     from sksurvgpu import surv
     from sksurvgpu.datasets import simulate_ehr
 
-    X = simulate_ehr(options.rows, options.columns, random_state=0).X
-    rng, outcomes, at_risk = np.random.default_rng(1), {}, {}
-    end = rng.uniform(30.0, FOLLOW_UP, options.rows)
-    for k in range(options.outcomes):
-        coef = rng.normal(0.0, 0.4, options.columns) * (rng.random(options.columns) < 0.05)
+    X = simulate_ehr(rows, columns, random_state=0).X
+    rng, outcomes = np.random.default_rng(1), {}
+    end = rng.uniform(30.0, FOLLOW_UP, rows)
+    for k, share in enumerate(np.geomspace(LEAST_EVENTS, MOST_EVENTS, n_outcomes)):
+        coef = rng.normal(0.0, 0.4, columns) * (rng.random(columns) < 50 / columns)
         eta = X @ coef
-        time_ = rng.exponential(FOLLOW_UP / 0.08 * np.exp(eta.mean() - eta))
+        eta -= np.log(np.mean(np.exp(eta)))
+        time_ = rng.exponential(0.5 * FOLLOW_UP / share * np.exp(-eta))
         outcomes[f"outcome {k}"] = surv(time_ <= end, np.ceil(np.minimum(time_, end)))
-        at_risk[f"outcome {k}"] = rng.random(options.rows) < SHARE_AT_RISK
-    return X, outcomes, at_risk
-
-
-def _fit_singly(model, X, outcomes, at_risk, intervals):
-    """Seconds of the solver, and of all, in fits one after the other."""
-    from sksurvgpu import profile_likelihood
-
-    with _counting_solver() as spent:
-        begin = time.process_time()
-        for name, y in outcomes.items():
-            weight = at_risk[name].astype(float)
-            if intervals is None:
-                model.fit(X, y, sample_weight=weight)
-            else:
-                profile_likelihood(model, X, y, 0, sample_weight=weight)
-        return {"solver": sum(spent), "single": time.process_time() - begin}
-
-
-@contextmanager
-def _counting_solver():
-    from sksurvgpu.estimators._prepared import Prepared
-
-    spent, solve = [], Prepared.solve
-
-    def counted(self, *args, **kwargs):
-        result, seconds = timed(lambda: solve(self, *args, **kwargs))
-        spent.append(seconds["cpu_seconds"])
-        return result
-
-    Prepared.solve = counted
-    try:
-        yield spent
-    finally:
-        Prepared.solve = solve
+    return X, outcomes, rng.random(rows) < SHARE_AT_RISK
 
 
 # -- threads ----------------------------------------------------------------------------------
