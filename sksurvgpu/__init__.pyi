@@ -9,6 +9,7 @@ from . import nonparametric as nonparametric
 from . import omop as omop
 from . import plotting as plotting
 from . import results as results
+from . import study as study
 from ._progress import show_progress as show_progress
 from ._warm_up import warm_up as warm_up
 from .data.categories import CategoryColumns as CategoryColumns

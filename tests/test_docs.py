@@ -22,7 +22,7 @@ PAGES = [
 ]
 # Shown by what they contain.
 MODULES = {"cohort", "datasets", "exceptions", "federated", "metrics", "nonparametric", "plotting"}
-MODULES |= {"omop"}
+MODULES |= {"omop", "study"}
 MODULES |= {"results"}  # whose names are those of the package
 # Their examples take seconds each, or kernels that nothing else needs.
 LONG = {
@@ -122,7 +122,17 @@ def test_pages_refer_to_pages():
 
 @pytest.mark.parametrize(
     "module",
-    ["", "cohort", "datasets", "exceptions", "federated", "metrics", "nonparametric", "omop"],
+    [
+        "",
+        "cohort",
+        "datasets",
+        "exceptions",
+        "federated",
+        "metrics",
+        "nonparametric",
+        "omop",
+        "study",
+    ],
 )
 def test_every_public_name_is_in_the_reference(module):
     names = importlib.import_module(f"sksurvgpu.{module}".rstrip(".")).__all__

@@ -349,13 +349,13 @@ class Ending(Mapping):
 @pytest.fixture
 def fitted(monkeypatch):
     """Numbers of events of the outcomes that are fitted."""
-    names, fit = [], _outcome.Study.fit
+    names, fit = [], _outcome.SharedInput.fit
 
     def counting(self, found, given, warned):
         fit(self, found, given, warned)
         names.append(int(found.counts[0, 1]))
 
-    monkeypatch.setattr(_outcome.Study, "fit", counting)
+    monkeypatch.setattr(_outcome.SharedInput, "fit", counting)
     return names
 
 

@@ -29,7 +29,7 @@ from ._rows import require_absent
 from .profile import profile_likelihood
 from .wald import wald
 
-__all__ = ["COUNTS", "ESTIMATES", "INTERVALS", "Effects", "Study"]
+__all__ = ["COUNTS", "ESTIMATES", "INTERVALS", "Effects", "SharedInput"]
 
 INTERVALS = ("profile", "wald", "robust", None)
 COUNTS = ("n_at_risk", "n_events", "n_exposed", "n_events_exposed")
@@ -77,7 +77,7 @@ class Effects:
         return cls(**{k: v if k in kept else v.tolist() for k, v in arrays.items()})
 
 
-class Study:
+class SharedInput:
     """Input that all outcomes share; X is in the order of the strata, if all have the same ones."""
 
     def __init__(self, estimator, X, columns, intervals, level, given):

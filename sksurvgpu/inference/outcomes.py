@@ -27,7 +27,7 @@ from ..estimators._prepared import count_threads
 from ..estimators.models.base import model_of
 from ..estimators.pipelines import split_pipeline
 from ..selection.progress import Progress
-from ._outcome import COUNTS, ESTIMATES, Effects, Study
+from ._outcome import COUNTS, ESTIMATES, Effects, SharedInput
 
 __all__ = ["OutcomesResult", "fit_outcomes"]
 
@@ -182,7 +182,7 @@ def fit_outcomes(
     """
     level = check_level(level)
     given = fit_params if at_risk is None else fit_params | {"at_risk": at_risk}
-    study = Study(estimator, X, columns, intervals, level, given)
+    study = SharedInput(estimator, X, columns, intervals, level, given)
     names = _check_names(outcomes, given)
     n_threads = count_threads(study.model.n_jobs if n_jobs is None else n_jobs)
     study.arrange(outcomes[names[0]], n_threads)

@@ -1,0 +1,299 @@
+"""A study: its document, what would run, and a run that goes on where another one was ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._journal import Journal
+from .._tables import Result, counted
+from .comparison import Comparison, pack, unpack
+from .document import EVENTS, read_document
+from .result import StudyResult
+
+__all__ = ["Study"]
+
+PILOT = 2_000  # persons of the comparison whose time is taken
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(Result):
+    """All comparisons of a study with all outcomes; made by `Study.read`.
+
+    Attributes
+    ----------
+    document : dict
+        The document with all keys, also those that were not given.
+
+    Examples
+    --------
+    >>> from sksurvgpu.study import Study
+    >>> study = Study.read(
+    ...     {
+    ...         "targets": {"new": {"drug": [101]}},
+    ...         "comparators": {"old": {"drug": [201]}},
+    ...         "outcomes": {"stroke": {"condition": [1001]}},
+    ...         "analyses": {"matched": {"adjustment": {"match": {"ratio": 1}}}},
+    ...     }
+    ... )
+    >>> study
+    <Study 'study': 1 comparison, 1 analysis, 1 outcome of interest, 0 controls>
+      target comparator
+    0    new        old
+    >>> study.document["analyses"]["matched"]["model"]
+    'cox'
+    """
+
+    document: dict
+
+    def _title(self) -> str:
+        study = self.document
+        controls = sum(len(study[kind]) for kind in EVENTS[1:])
+        n_analyses = len(study["analyses"])
+        analyses = f"{n_analyses:,} {'analysis' if n_analyses == 1 else 'analyses'}"
+        of_interest = counted(len(study["outcomes"]), "outcomes")
+        return (
+            f"Study {study['name']!r}: {counted(len(study['comparisons']), 'comparisons')}, "
+            f"{analyses}, {of_interest} of interest, {counted(controls, 'controls')}"
+        )
+
+    def _head(self, n):
+        from pandas import DataFrame
+
+        pairs = self.document["comparisons"]
+        return DataFrame(pairs[:n], columns=["target", "comparator"]), len(pairs)
+
+    @classmethod
+    def read(cls, source) -> Study:
+        """Read a study and check it, without a database.
+
+        Parameters
+        ----------
+        source : path or dict
+            A file of JSON, or of YAML where PyYAML is installed, or what such a file says
+            (:doc:`/guide/study`).
+
+        Returns
+        -------
+        study : Study
+            With all keys of its document; what is unknown, or contradicts itself, was refused.
+        """
+        return cls(read_document(source))
+
+    def estimate(self, database, n_jobs=None) -> Any:
+        """Say what would run, and about how long it would take.
+
+        Cohorts are drawn, and up to 2,000 persons of the first comparison go through all of it.
+
+        Parameters
+        ----------
+        database : omop.Database or path
+            What the study would run on.
+        n_jobs : int, optional
+            Threads.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A line for each comparison: persons of both arms, number of analyses and outcomes,
+            ``seconds``, and the ``basis`` of that; or the ``message`` of what cannot be drawn.
+        """
+        from pandas import DataFrame
+
+        database, begin = _open(database), time.perf_counter()
+        lines = [self._count(database, k) for k in range(len(self.document["comparisons"]))]
+        seconds = (time.perf_counter() - begin) / len(lines)
+        table = DataFrame(lines)
+        is_there = (table["message"] == "").to_numpy()
+        if not is_there.any():
+            return table
+        first = int(np.argmax(is_there))
+        n_pilot, reading, fitting, message = self._try(database, first, n_jobs, len(lines))
+        n_persons = table["target_persons"] + table["comparator_persons"]
+        table["seconds"] = seconds + reading + fitting * n_persons / n_pilot
+        table["basis"] = (
+            f"{n_pilot:,} persons of comparison {first} took {fitting:.1f} s, scaled by persons"
+            f"{message}, and {seconds + reading:.1f} s to read records of each comparison"
+        )
+        return table
+
+    def _try(self, database, k, n_jobs, n_comparisons):
+        """Take the time of some persons of a comparison, to read records and for the rest."""
+        events: dict = {}
+        warm = Comparison(self.document, database, k, n_jobs, events, most=PILOT // 4)
+        begin = time.perf_counter()
+        for name in warm.definitions:
+            warm.events(name)
+        reading = (time.perf_counter() - begin) / n_comparisons
+        _do_parts(warm, {}.get, {}.__setitem__)  # so that nothing is compiled below
+        pilot, made = Comparison(self.document, database, k, n_jobs, events, most=PILOT), {}
+        n_pilot, begin = len(pilot.cohort.table), time.perf_counter()
+        pilot.treated  # noqa: B018 (which reads covariates)
+        between = time.perf_counter()
+        failures = _do_parts(pilot, made.get, made.__setitem__)
+        message = f" until it failed ({failures[0][-1]})" if failures else ""
+        return n_pilot, reading + between - begin, time.perf_counter() - between, message
+
+    def _count(self, database, k):
+        """Line of a comparison: who would be compared."""
+        study = self.document
+        line = dict(zip(("target", "comparator"), study["comparisons"][k], strict=True))
+        line |= {"target_persons": np.nan, "comparator_persons": np.nan, "message": ""}
+        line |= {"analyses": len(study["analyses"])}
+        line |= {"outcomes": sum(len(study[kind]) for kind in EVENTS)}
+        try:
+            cohort = Comparison(study, database, k).cohort
+            line["target_persons"] = int(cohort.is_treated.sum())
+            line["comparator_persons"] = len(cohort.table) - line["target_persons"]
+        except Exception as error:
+            line["message"] = _told(error)
+        return line
+
+    def run(self, database, folder, client=None, n_jobs=None) -> StudyResult:
+        """Run all comparisons, or what is left of them.
+
+        Parameters
+        ----------
+        database : omop.Database or path
+            Database, another object with its methods, or where it is. With a `client`, the path:
+            workers open it themselves.
+        folder : path
+            New folder for what is finished, one part for the scores of a comparison and one for
+            each of its analyses. Where the call is made again after it was ended, whatever ended
+            it, these are not done again, and the results are the same to the last bit.
+        client : distributed.Client, optional
+            Cluster of Dask, whose workers take a comparison each.
+        n_jobs : int, optional
+            Threads of a comparison.
+
+        Returns
+        -------
+        result : StudyResult
+            Estimates, diagnostics and what failed: an error in one comparison does not end others,
+            and it is tried again by the next call.
+        """
+        study = self.document
+        if folder is None:
+            raise TypeError("`folder` is None; name a new folder, in which the study is kept.")
+        opened = _open(database)
+        self._check_concepts(opened)
+        with Journal(folder, _describe(study, opened)) as journal:
+            if client is None:
+                failures = _run_here(study, opened, journal, n_jobs)
+            else:
+                failures = _on_cluster(study, database, journal, n_jobs, client)
+            return StudyResult.gather(study, journal, list(failures))
+
+    def _check_concepts(self, database):
+        """Refuse controls that are outcomes of interest by their descendants."""
+        if not hasattr(database, "concepts"):
+            return
+        found = {
+            (kind, name): {
+                (domain, concept)
+                for domain, ids in definition["concepts"].items()
+                for concept in (ids if domain == "cohort" else database.concepts(ids).tolist())
+            }
+            for kind in EVENTS
+            for name, definition in self.document[kind].items()
+        }
+        for (kind, name), concepts in found.items():
+            for (other, outcome), of_interest in found.items():
+                shared = concepts & of_interest
+                if shared and kind != "outcomes" and other == "outcomes":
+                    domain, concept = min(shared)
+                    raise ValueError(
+                        f"the control {name!r} and the outcome {outcome!r} share the {domain} "
+                        f"{concept} through their descendants; a control must be no outcome of "
+                        "interest."
+                    )
+
+
+def _open(database):
+    """A database by its path, or as it is."""
+    if isinstance(database, str | os.PathLike):
+        from ..omop import Database
+
+        return Database(database)
+    return database
+
+
+def _describe(study, database):
+    """Values that all parts depend on; diagnostics are judged anew by every call."""
+    from .. import __version__
+
+    shown = repr(database)
+    shown = type(database).__name__ if " at 0x" in shown else shown
+    of = {key: json.dumps(study[key]) for key in study if key != "diagnostics"}
+    return {"sksurvgpu": __version__, "call": "Study.run", "database": shown, **of}
+
+
+def _do_parts(comparison, read, write):
+    """Do what is not there of a comparison; lines of what failed."""
+    failures, pair = [], comparison.pair
+    (scores_key, _), *analyses = comparison.parts()
+    missing = [name for name in analyses if read(name[0]) is None]
+    try:
+        arrays = read(scores_key)
+        if arrays is None:
+            arrays = pack(comparison.describe())
+            write(scores_key, arrays)
+    except Exception as error:
+        return [(*pair, "", _told(error))]
+    scores = unpack(arrays)
+    for key, analyse in missing:
+        try:
+            write(key, pack(analyse(scores)))
+        except Exception as error:
+            failures.append((*pair, analyse.args[0], _told(error)))
+    return failures
+
+
+def _told(error):
+    kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+    return kind + str(error)
+
+
+def _run_here(study, database, journal, n_jobs):
+    """All comparisons one after another, which share the events that were read."""
+    events: dict = {}
+    write = partial(journal.write, compress=True)
+    for k in range(len(study["comparisons"])):
+        yield from _do_parts(Comparison(study, database, k, n_jobs, events), journal.read, write)
+
+
+def _on_worker(study, database, number, held, n_jobs):
+    """Parts of a comparison that were not there, by key, and lines of what failed."""
+    made: dict = {}
+    comparison = Comparison(study, _open(database), number, n_jobs)
+    failures = _do_parts(comparison, lambda key: held.get(key, made.get(key)), made.__setitem__)
+    return made, failures
+
+
+def _on_cluster(study, database, journal, n_jobs, client):
+    """Run a task for each comparison; what comes back is kept at once."""
+    from distributed import as_completed
+
+    tasks = {}
+    for k in range(len(study["comparisons"])):
+        keys = [key for key, _ in Comparison(study, None, k).parts()]
+        held = {key: journal.read(key) for key in keys}
+        if None in held.values():
+            # of finished analyses a worker need only know that they are there
+            held = {k: v if k == keys[0] else v and {} for k, v in held.items() if v is not None}
+            task = client.submit(_on_worker, study, database, k, held, n_jobs, pure=False)
+            tasks[task] = study["comparisons"][k]
+    for task in as_completed(tasks):
+        try:
+            made, failures = task.result()
+        except Exception as error:  # such as of a worker that is gone
+            made, failures = {}, [(*tasks[task], "", _told(error))]
+        for key, arrays in made.items():
+            journal.write(key, arrays, compress=True)
+        yield from failures
