@@ -450,7 +450,7 @@ def drawn_from(source, schema=None):
 
 
 @pytest.mark.filterwarnings("ignore:the vocabulary has no name")
-def test_sources_of_every_kind_say_the_same(tmp_path, dirty):
+def test_sources_of_every_kind_say_the_same(tmp_path, dirty, monkeypatch):
     kept, database = drawn_from(dirty.tables)
     covariates = database.covariates(kept)
     (tmp_path / "one").mkdir()
@@ -481,6 +481,7 @@ def test_sources_of_every_kind_say_the_same(tmp_path, dirty):
         pd.testing.assert_frame_equal(cohort.attrition, kept.attrition, obj=str(name))
         if name not in ("file", 1, 4):
             continue
+        monkeypatch.setattr("sksurvgpu.omop.covariates.BATCH_SIZE", 300)
         data = database.covariates(cohort)
         for part in ("data", "indices", "indptr"):
             one, other = (getattr(d.X.to_scipy(), part) for d in (data, covariates))

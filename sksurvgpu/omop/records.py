@@ -149,12 +149,14 @@ def _register_persons(tables, persons):
 
     if persons is None:
         return "true"
-    table = getattr(persons, "table", persons)
-    if not (isinstance(table, list | tuple) or np.ndim(table) == 1):
-        table = read_whole(table, "persons")
+    if hasattr(persons, "table"):
+        persons = persons.table["id"]
+    elif not (isinstance(persons, list | tuple) or np.ndim(persons) == 1):
+        table = read_whole(persons, "persons")
         require(table.columns, "id", "persons", "id")
-        table = table["id"]
-    tables.register("sksurvgpu_persons", DataFrame({"id": read_ids(table, "persons")}))
+        persons = table["id"]
+    ids = read_ids(persons, "persons", sorts=False)
+    tables.register("sksurvgpu_persons", DataFrame({"id": ids}))
     return "person IN (SELECT id FROM sksurvgpu_persons)"
 
 
