@@ -14,6 +14,7 @@ number of rows (sum w)^2 / sum w^2 for n under weights (Austin and Stuart 2015).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -23,10 +24,11 @@ from ..backends import to_host
 from ..data import options
 from ..data.design.columns import build_design
 from ..data.design.sums import column_names, sum_by_group
-from ..data.partitioned import require_in_memory
+from ..data.partitioned import in_partitions
 from ..data.vectors import check_length
 from ..estimators._prepared import count_threads
 from ..exceptions import TreatmentPredictedWarning
+from ..partitions.columns import ColumnsInPartitions
 from .adjustment import ARMS, ESTIMANDS, weights_after
 from .checks import check_treatment
 
@@ -196,7 +198,8 @@ def balance(
     Parameters
     ----------
     X : scipy sparse matrix or array, ndarray, DataFrame or Design of shape (n_rows, n_columns)
-        Covariates, of all rows before the adjustment. Sparse ones are not made dense.
+        Covariates, of all rows before the adjustment, in memory or in partitions. Sparse ones are
+        not made dense.
     treatment : array-like of shape (n_rows,), bool or 0/1
         Which rows are treated; the others are comparators.
     weights : array-like of shape (n_chosen,), optional
@@ -264,14 +267,22 @@ def balance(
     options.choice(scale_of, "scale_of", ("before", "each"))
     options.choice(estimand, "estimand", ESTIMANDS)
     suspect = _check_threshold(suspect, "suspect")
-    design = build_design(to_host(require_in_memory(X)))
+    given = {"treatment": treatment, "weights": weights, "strata": strata, "rows": rows}
+    n_threads, how = count_threads(n_jobs), (estimand, scale, scale_of, suspect)
+    if in_partitions(X):
+        with ColumnsInPartitions(X, given, n_threads) as columns:
+            return _compare(columns, columns.sum_by_group, *how, **columns.beside)
+    design = build_design(to_host(X))
+    return _compare(design, partial(sum_by_group, design, n_threads=n_threads), *how, **given)
+
+
+def _compare(columns, add_up, estimand, scale, scale_of, suspect, *, treatment, **adjustment):
     treated = check_treatment(treatment)
-    check_length(treated, "treatment", design.n_rows)
-    weight, left_out = weights_after(treated, weights, strata, rows, estimand)
+    check_length(treated, "treatment", columns.n_rows)
+    weight, left_out = weights_after(treated, **adjustment, estimand=estimand)
     arm = treated.astype(np.int64)
-    n_threads = count_threads(n_jobs)
-    found = sum_by_group(design, arm, len(ARMS), weight, n_threads=n_threads)
-    table = _tabulate(column_names(design), found, weight is not None, scale, scale_of)
+    found = add_up(arm, len(ARMS), weight)
+    table = _tabulate(column_names(columns), found, weight is not None, scale, scale_of)
     _warn_of_suspects(table["correlation"], suspect)
     rows = _count_rows(arm, weight)
     if weight is not None:

@@ -24,9 +24,10 @@ from .._compile import device, kernel
 from .._threads import over_columns
 from ..data.design.columns import DENSE, INDICATOR
 
-__all__ = ["ExcessOfEvents", "log_rank_columns"]
+__all__ = ["ExcessOfEvents", "log_rank_columns", "log_rank_in_parts"]
 
 UNDECIDED = 1e-9  # share of the column's largest value below which a difference may be rounding
+TABLE_BYTES = 2**25  # of columns that are tested at a time, where partitions answer with tables
 
 
 class ExcessOfEvents(NamedTuple):
@@ -118,20 +119,44 @@ def _scan(j, cells, scratch, is_indicator, out):
         scratch.square[:] = 0.0
 
 
+@device
+def _bring(j, columns, center, is_one, rows, scratch):
+    """Add the entries of a column to cells."""
+    column = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
+    if is_one:
+        _bring_ones(column, rows, scratch)
+    elif columns.kind[j] == INDICATOR:  # in this partition
+        _bring_values(column, rows, scratch, np.ones(len(column)), center[j], False)
+    else:
+        values, is_dense = columns.values[columns.value_ptr[j] :], columns.kind[j] == DENSE
+        _bring_values(column, rows, scratch, values, center[j], is_dense)
+
+
+@kernel
+def _bring_columns(first, last, columns, center, rows, tables):
+    """Write tables of the rows of a partition; all of them have the squares."""
+    for j in range(first, last):
+        scratch = _Scratch(tables[0, j], tables[1, j], tables[2, j])
+        _bring(j, columns, center, False, rows, scratch)
+
+
+@kernel
+def _scan_columns(first, last, cells, is_one, tables, out):
+    """Write what tables of all rows say, and clear them."""
+    for j in range(first, last):
+        scratch = _Scratch(tables[0, j], tables[1, j], tables[2, j])
+        _scan(j, cells, scratch, is_one[j], out)
+
+
 @kernel
 def _test_columns(first, last, columns, center, rows, cells, out):
     """Write what is found of columns first..last-1, which belong to this call."""
     n_cells = len(cells.deaths)
     scratch = _Scratch(np.zeros(n_cells), np.zeros(n_cells), np.zeros(n_cells))
     for j in range(first, last):
-        column = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
-        is_indicator, is_dense = columns.kind[j] == INDICATOR, columns.kind[j] == DENSE
-        if is_indicator:
-            _bring_ones(column, rows, scratch)
-        else:
-            values = columns.values[columns.value_ptr[j] :]
-            _bring_values(column, rows, scratch, values, center[j], is_dense)
-        _scan(j, cells, scratch, is_indicator, out)
+        is_one = columns.kind[j] == INDICATOR
+        _bring(j, columns, center, is_one, rows, scratch)
+        _scan(j, cells, scratch, is_one, out)
 
 
 def log_rank_columns(design, plan, center, *, n_threads=1) -> ExcessOfEvents:
@@ -140,6 +165,52 @@ def log_rank_columns(design, plan, center, *, n_threads=1) -> ExcessOfEvents:
     The `plan` of the outcome has no cut points; `center` is taken from the values of columns that
     store all rows.
     """
+    rows, cells = _rows_and_cells(plan)
+    out = _nothing(design.n_columns)
+    columns = design.arrays()
+    cost = design.n_stored + plan.n_cells
+
+    def test_columns(first, last):
+        _test_columns(first, last, columns, center, rows, cells, out)
+
+    over_columns(test_columns, cost, n_threads)
+    return out
+
+
+def log_rank_in_parts(columns, plan, center, is_one) -> ExcessOfEvents:
+    """Test every column of `partitions.columns.ColumnsInPartitions`.
+
+    Tables of the cells are added up, for some columns at a time; `is_one` says which have zeros
+    and ones only.
+    """
+    rows, cells = _rows_and_cells(plan)
+    by_row = rows.exit_idx, rows.enter_idx if len(rows.enter_idx) else None
+    out, step = _nothing(columns.n_columns), max(1, TABLE_BYTES // (24 * plan.n_cells))
+    for start in range(0, columns.n_columns, step):
+        some = slice(start, min(start + step, columns.n_columns))
+        parts = columns.apply(_bring_part, by_row, some, center[some], plan.n_cells)
+        tables = next(parts)
+        for more in parts:
+            tables += more
+        own = ExcessOfEvents(*(part[some] for part in out))
+        _scan_columns(0, some.stop - start, cells, is_one[some], tables, own)
+    return out
+
+
+def _bring_part(design, own, some, center, n_cells):
+    exit_idx, enter_idx = own
+    rows = _Rows(exit_idx, np.empty(0, np.uint32) if enter_idx is None else enter_idx)
+    tables = np.zeros((3, len(center), n_cells))
+    _bring_columns(0, len(center), design.select(some).arrays(), center, rows, tables)
+    return tables
+
+
+def _nothing(n_columns):
+    shape = 2, n_columns
+    return ExcessOfEvents(*np.zeros(shape), *np.ones(shape, bool))
+
+
+def _rows_and_cells(plan):
     no_entry = np.empty(0, np.uint32)
     enter_idx = no_entry if plan.enter_idx is None else plan.enter_idx
     leaves = np.bincount(plan.exit_idx, minlength=plan.n_cells)
@@ -152,17 +223,7 @@ def log_rank_columns(design, plan, center, *, n_threads=1) -> ExcessOfEvents:
         _unordered(plan, 2 * plan.exit_idx + is_event.astype(np.uint32)),
         _unordered(plan, enter_idx) if len(enter_idx) else no_entry,
     )
-    cells = _Cells(plan.cell_ptr, at_risk.astype(np.float64), deaths.astype(np.float64))
-    shape = 2, design.n_columns
-    out = ExcessOfEvents(*np.zeros(shape), *np.ones(shape, bool))
-    columns = design.arrays()
-    cost = design.n_stored + plan.n_cells
-
-    def test_columns(first, last):
-        _test_columns(first, last, columns, center, rows, cells, out)
-
-    over_columns(test_columns, cost, n_threads)
-    return out
+    return rows, _Cells(plan.cell_ptr, at_risk.astype(np.float64), deaths.astype(np.float64))
 
 
 def _unordered(plan, of_row):

@@ -7,23 +7,31 @@ chi-square statistic. A survival outcome is compared by the log-rank test (`info
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._tables import Result, counted
 from ..backends import to_host
 from ..data.design.columns import INDICATOR, build_design
-from ..data.design.duplicates import LEAST_THRESHOLD, find_duplicates
+from ..data.design.duplicates import (
+    LEAST_THRESHOLD,
+    find_duplicates,
+    find_duplicates_in_parts,
+)
 from ..data.design.sums import column_names, sum_by_group
 from ..data.options import number
 from ..data.outcomes.survival import read_outcome
-from ..data.partitioned import require_in_memory
+from ..data.partitioned import in_partitions
 from ..data.vectors import as_vector, check_length, check_row_values, numbers_or_flags
 from ..estimators._prepared import count_threads
-from ..information.log_rank import log_rank_columns
+from ..information.log_rank import log_rank_columns, log_rank_in_parts
 from ..likelihoods.cox import Cox
+from ..partitions.columns import ColumnsInPartitions
 from ..patterns.risk_sets.plan import plan_rows
 
 __all__ = ["ScreenResult", "screen"]
@@ -120,7 +128,8 @@ def screen(X, y, *, strata=None, duplicates=0.99, n_jobs=None) -> ScreenResult:
     Parameters
     ----------
     X : scipy sparse matrix or array, ndarray, DataFrame or Design of shape (n_rows, n_columns)
-        Covariates. Sparse ones are not made dense.
+        Covariates. Sparse ones are not made dense. They may be in partitions, a handle or a
+        collection of Dask; `y` and `strata` are in the same partitions, or whole in memory.
     y : array-like or structured ndarray of shape (n_rows,)
         A treatment or other labels of two classes, numbers, or an outcome of `surv`, with strata
         and entry times as it may be.
@@ -164,21 +173,59 @@ def screen(X, y, *, strata=None, duplicates=0.99, n_jobs=None) -> ScreenResult:
                   duplicate_of  correlation
     age in months          age          1.0
     """
+    duplicates = _check_duplicates(duplicates)
+    n_threads, given = count_threads(n_jobs), {"y": y, "strata": strata}
+    if in_partitions(X):
+        with ColumnsInPartitions(X, given, n_threads) as far:
+            return _screen(_in_partitions(far), **far.beside, duplicates=duplicates)
+    return _screen(_in_memory(build_design(to_host(X)), n_threads), y, strata, duplicates)
+
+
+class _Asked(NamedTuple):
+    """Columns, and what is asked of them wherever their rows are."""
+
+    columns: Any
+    sum_by_group: Callable
+    log_rank: Callable  # of a plan and sums: the test, and which columns it shows to separate
+    column: Callable  # values of one in all rows
+    find_duplicates: Callable
+
+
+def _in_memory(design, n_threads):
+    def log_rank(plan, found):
+        test = log_rank_columns(design, plan, found.center, n_threads=n_threads)
+        return test, design.kind == INDICATOR
+
+    def column(j):
+        return design.select([j]).dot([1.0])
+
+    add_up, find = (
+        partial(f, design, n_threads=n_threads) for f in (sum_by_group, find_duplicates)
+    )
+    return _Asked(design, add_up, log_rank, column, find)
+
+
+def _in_partitions(far):
+    def log_rank(plan, found):
+        return log_rank_in_parts(far, plan, found.center, found.is_binary), found.is_binary
+
+    find = partial(find_duplicates_in_parts, far)
+    return _Asked(far, far.sum_by_group, log_rank, far.column, find)
+
+
+def _screen(table, y, strata, duplicates):
     from pandas import DataFrame
 
-    duplicates = _check_duplicates(duplicates)
-    design = build_design(to_host(require_in_memory(X)))
-    n_threads = count_threads(n_jobs)
-    names = column_names(design)
+    names = column_names(table.columns)
     if getattr(getattr(y, "dtype", None), "names", None):
-        kind, columns = "log-rank", _by_log_rank(design, y, strata, n_threads)
+        kind, columns = "log-rank", _by_log_rank(table, y, strata)
     elif strata is not None:
         raise ValueError("`strata` is for survival outcomes, and `y` is none; leave it out.")
     else:
-        kind, columns = "correlation", _by_correlation(design, y, n_threads)
+        kind, columns = "correlation", _by_correlation(table, y)
     found = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     if duplicates is not None:
-        found = find_duplicates(design, duplicates, n_threads=n_threads)
+        found = table.find_duplicates(duplicates)
     column, original, correlation = found
     twice = {"duplicate_of": names[original], "correlation": correlation}
     twice = DataFrame(twice, index=names[column])
@@ -221,15 +268,15 @@ def _read_plain(y, n_rows):
     return vector / np.abs(vector).max(), False  # so that squares stay in range
 
 
-def _by_correlation(design, y, n_threads):
+def _by_correlation(table, y):
     from scipy.stats import t as student
 
-    value, is_binary = _read_plain(y, design.n_rows)
+    n = table.columns.n_rows
+    value, is_binary = _read_plain(y, n)
     residual = value - value.mean()
     group = value.astype(np.int64) if is_binary else np.zeros(len(value), np.int64)
-    found = sum_by_group(design, group, 1 + is_binary, residual, n_threads=n_threads)
+    found = table.sum_by_group(group, 1 + is_binary, residual)
     out = _describe(found)
-    n = design.n_rows
     product = found.sums.weighted_total.sum(axis=1)
     scale = np.sqrt(out.pop("square") * (residual @ residual))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -264,15 +311,16 @@ def _describe(found):
 # --- survival outcomes ----------------------------------------------------------------
 
 
-def _by_log_rank(design, y, strata, n_threads):
+def _by_log_rank(table, y, strata):
     from scipy.stats import norm
 
-    outcome = read_outcome(y, n_rows=design.n_rows, strata=strata)
+    n_rows = table.columns.n_rows
+    outcome = read_outcome(y, n_rows=n_rows, strata=strata)
     plan = plan_rows(outcome)
-    found = sum_by_group(design, outcome.event.astype(np.int64), 2, n_threads=n_threads)
+    found = table.sum_by_group(outcome.event.astype(np.int64), 2)
     out = _describe(found)
-    test = log_rank_columns(design, plan, found.center, n_threads=n_threads)
-    is_told = test.variance > PERFECT * out.pop("square") / design.n_rows
+    test, is_decided = table.log_rank(plan, found)
+    is_told = test.variance > PERFECT * out.pop("square") / n_rows
     is_told &= ~out["constant"]
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(is_told, test.excess / np.sqrt(test.variance), np.nan)
@@ -286,23 +334,23 @@ def _by_log_rank(design, y, strata, n_threads):
         "z": z,
         "p_value": 2.0 * norm.sf(np.abs(z)),
         "constant": out["constant"],
-        "separating": is_told & _separates(design, plan, test, found.sums),
+        "separating": is_told & _separates(table, plan, test, is_decided, found.sums),
     }
 
 
-def _separates(design, plan, test, sums):
+def _separates(table, plan, test, is_decided, sums):
     """Columns along which the likelihood rises for ever."""
     out = test.rises | test.falls
     # Where all events are at one end of a column, no row can be beyond them.
     least, most = sums.least.min(axis=1), sums.most.max(axis=1)
     is_sure = (sums.least[:, 1] == most) | (sums.most[:, 1] == least)
-    doubtful = np.flatnonzero(out & ~is_sure & (design.kind != INDICATOR))
+    doubtful = np.flatnonzero(out & ~is_sure & ~is_decided)
     if not len(doubtful):
         return out
-    weight, problem = np.ones(design.n_rows), SimpleNamespace(plan=plan, likelihood=Cox())
+    weight, problem = np.ones(plan.n_base), SimpleNamespace(plan=plan, likelihood=Cox())
     contests = problem.likelihood.pattern.contests(problem, weight)
     for j in doubtful:
-        x = design.select([j]).dot([1.0])[plan.order]
+        x = table.column(j)[plan.order]
         slack = SLACK * (most[j] - least[j])
         sides = [sign for sign, may in ((1.0, test.rises[j]), (-1.0, test.falls[j])) if may]
         out[j] = any((contests.excess(np.append(sign * x, 0.0)) <= slack).all() for sign in sides)

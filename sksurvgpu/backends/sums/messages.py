@@ -10,6 +10,7 @@ partition; an *exchange* is one message to every partition and the answers.  One
 requests of all fits of a batch.
 
     Describe   ->  Description      once: what the partition has
+    Apply      ->  what its function makes of the arguments; none of a fit
     Arrange    ->  Arranged         once a problem: times and labels become integers, see `Arrange`
     Ask        ->  Answers, one for each request; or Unarranged, by one that has lost its plan
         Weigh     ->  Weights       once a vector of weights
@@ -38,7 +39,7 @@ tables are those of `patterns.risk_sets.cpu_cells.evaluate_in_logs` and `top` is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -175,8 +176,19 @@ class Slopes:
     columns: np.ndarray | None = None
 
 
+@dataclass(frozen=True)
+class Apply:
+    """Ask for what a function makes of the arguments of a partition, of which nothing is kept.
+
+    It is called with these, by name, and with `given`. Sites take no functions.
+    """
+
+    function: Callable[..., Any]  # of a module, so that it can be pickled
+    given: tuple[Any, ...]
+
+
 Request = Weigh | Evaluate | Slopes
-Message = Describe | Arrange | Ask
+Message = Describe | Arrange | Ask | Apply
 
 
 # -- answers --------------------------------------------------------------------------------------

@@ -14,9 +14,13 @@ def describe(engine, model):
     """Descriptions of all partitions, in their order; an error where they do not fit together."""
     messages = {part: Describe(model) for part in range(engine.n_parts)}
     answers = dict(engine.ask(messages))
-    descriptions = [answers[part] for part in range(engine.n_parts)]
+    return check_descriptions([answers[part] for part in range(engine.n_parts)])
+
+
+def check_descriptions(descriptions):
+    """Check that there are rows, and that partitions have the same columns."""
     if not sum(description.rows for description in descriptions):
-        raise ValueError(f"`X` has no row in any of {engine.n_parts:,} partitions.")
+        raise ValueError(f"`X` has no row in any of {len(descriptions):,} partitions.")
     for part, description in enumerate(descriptions):
         _check_columns(description, descriptions[0], part)
     return descriptions

@@ -19,6 +19,7 @@ from ...data.design.units import summarize
 from ...data.outcomes.checksum import checksum
 from .messages import (
     Answers,
+    Apply,
     Arrange,
     Arranged,
     Ask,
@@ -80,6 +81,8 @@ class Part:
 
     def answer(self, message: Message) -> Any:
         """Answer of the partition to a message."""
+        if isinstance(message, Apply):
+            return message.function(self._load(), *message.given)
         if isinstance(message, Describe):
             return _describe(self.rows_of(message.model))
         if isinstance(message, Arrange):

@@ -14,7 +14,7 @@ with all columns for each block: 4 ns an entry instead of 20, for a million rows
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from ..._compile import device, kernel
 from ..._threads import over_columns
 from .computed import ComputedColumns
 from .kernels import COMPUTED, DENSE, INDICATOR, SQUARE, VALUE
-from .units import check_largest, find_centers
+from .units import check_largest, choose_centers, find_centers
 
 __all__ = ["ColumnMoments", "GroupSums", "describe_columns", "find_scales", "sum_by_group"]
 
@@ -83,6 +83,61 @@ class GroupSums:
     def is_binary(self) -> np.ndarray:
         """Columns of zeros and ones, bool (n_columns,)."""
         return ~self.sums.has_others
+
+    def __add__(self, other: GroupSums) -> GroupSums:
+        """Sums over the rows of both, about the means of these, so that squares keep their digits.
+
+        `settled` ends a series of such sums.
+        """
+        (n, mean), (more, mean_of_more) = self._means(), other._means()
+        if not n or not more:
+            return other if more else self
+        center = mean + (mean_of_more - mean) * (more / (n + more))
+        one, two = self._moved(center), other._moved(center)
+        sums = [a + b for a, b in zip(one.sums[:6], two.sums[:6], strict=True)]
+        sums += [
+            np.minimum(one.sums.least, two.sums.least),
+            np.maximum(one.sums.most, two.sums.most),
+            one.sums.has_others | two.sums.has_others,
+        ]
+        weight = None if self.weight is None else self.weight + other.weight
+        return GroupSums(ColumnSums(*sums), center, self.n_rows + other.n_rows, weight)
+
+    def _means(self):
+        n = self.n_rows.sum()
+        return n, self.center + self.sums.total.sum(axis=1) / max(n, 1)
+
+    def _moved(self, center):
+        """Sums with other numbers taken from the columns."""
+        by = (self.center - center)[:, None]
+
+        def move(total, square, size):
+            return total + size * by, square + by * (2.0 * total + size * by)
+
+        s = self.sums
+        total, square = move(s.total, s.square, self.n_rows)
+        moved = {"total": total, "square": square}
+        if self.weight is not None:
+            both = move(s.weighted_total, s.weighted_square, self.weight[:, 0])
+            moved |= {"weighted_total": both[0], "weighted_square": both[1]}
+        return replace(self, sums=s._replace(**moved), center=center)
+
+    def settled(self, has_all) -> GroupSums:
+        """Sums with centers as `sum_by_group` chooses them of all rows at once.
+
+        Only columns that store all rows (`has_all`) have one.
+        """
+        n, mean = self._means()
+        total, square = self.sums.total.sum(axis=1), self.sums.square.sum(axis=1)
+        is_constant = self.sums.least.min(axis=1) == self.sums.most.max(axis=1)
+        center = choose_centers(mean, square - total**2 / n, n, 0.0)
+        center = np.where(is_constant, self.sums.least.min(axis=1), center)
+        found = self._moved(np.where(has_all & ~self.is_binary, center, 0.0))
+        sums, still = found.sums, is_constant & ~self.is_binary
+        for part in sums[1:3] + sums[4:6]:
+            part[still] = 0.0
+        _fill_ones(sums, self.is_binary)
+        return found
 
     def moments(self, weighted=False) -> ColumnMoments:
         """Means and variances; NaN in groups without weight."""
@@ -166,10 +221,13 @@ def _sum_columns(first, last, columns, groups, center, sums):
             place[j - first] = q
 
 
-def sum_by_group(design, group=None, n_groups=1, weight=None, *, n_threads=1) -> GroupSums:
+def sum_by_group(
+    design, group=None, n_groups=1, weight=None, *, is_part=False, n_threads=1
+) -> GroupSums:
     """Sums of all columns over the rows of each group; -1 as its number leaves a row out.
 
     By default one group has all rows. Weights, factors of the weighted sums, may be negative.
+    Sums over a part of the rows (`is_part`) can be added without a loss of digits.
     """
     n = design.n_rows
     group = np.zeros(n, np.int32) if group is None else group.astype(np.int32)
@@ -182,7 +240,7 @@ def sum_by_group(design, group=None, n_groups=1, weight=None, *, n_threads=1) ->
     group[group < 0] = n_groups  # a group of its own, dropped below
     weights = np.empty(0) if weight is None else np.ascontiguousarray(weight, np.float64)
     sums = _empty_sums(design, n_all, weight is not None)
-    center = find_centers(design, rounding=0.0)
+    center = find_centers(design, rounding=None if is_part else 0.0)
     columns, groups = design.arrays(), RowGroups(group, weights)
     cost = design.n_stored + 64
 
@@ -191,7 +249,11 @@ def sum_by_group(design, group=None, n_groups=1, weight=None, *, n_threads=1) ->
 
     over_columns(add_up, cost, n_threads)
     sums = ColumnSums(*(part[:, :n_groups] for part in sums[:-1]), sums.has_others)
-    _fill_indicators(design, sums)
+    of_ones = design.kind == INDICATOR
+    _fill_ones(sums, of_ones)
+    some = sums.count[of_ones] > 0
+    sums.least[of_ones] = np.where(some, 1.0, np.inf)
+    sums.most[of_ones] = np.where(some, 1.0, -np.inf)
     _count_zeros(design, n_rows, sums)
     largest = np.maximum(np.abs(sums.least), np.abs(sums.most))
     check_largest(np.where(sums.count > 0, largest, 0.0).max(axis=1), design.names)
@@ -211,16 +273,12 @@ def _empty_sums(design, n_groups, is_weighted):
     )
 
 
-def _fill_indicators(design, sums):
+def _fill_ones(sums, of_ones):
     """A one is its own square."""
-    of_ones = design.kind == INDICATOR
     for target in (sums.total, sums.square):
         target[of_ones] = sums.count[of_ones]
     for target in (sums.weighted_total, sums.weighted_square):
         target[of_ones] = sums.weighted_count[of_ones]
-    some = sums.count[of_ones] > 0
-    sums.least[of_ones] = np.where(some, 1.0, np.inf)
-    sums.most[of_ones] = np.where(some, 1.0, -np.inf)
 
 
 def _count_zeros(design, n_rows, sums):

@@ -95,7 +95,7 @@ def find_centers(design, rounding=ROUNDING):
     """Number to take from each column: the mean of one that lies far from zero, 0 from others.
 
     Only columns with a value for every row can lie so far. With `rounding` 0 those count whose
-    deviation may be that of rounding.
+    deviation may be that of rounding, with None constants, too.
     """
     stored, found = design.n_stored, np.zeros((design.n_columns, 5))
     ptr, size = _values(design, np.where(stored == design.n_rows, stored, 0))
@@ -107,7 +107,9 @@ def choose_centers(mean, square, n_rows, rounding=ROUNDING):
     """`find_centers` from means of columns, 0 of others, and sums of squares about these."""
     with np.errstate(over="ignore", invalid="ignore"):  # of values that are refused later
         relative = square / (np.where(mean == 0.0, 1.0, mean) ** 2 * max(n_rows, 1))
-    is_far = (mean != 0.0) & (relative > rounding**2) & (relative < NEAR_CONSTANT**2)
+    is_far = (mean != 0.0) & (relative < NEAR_CONSTANT**2)
+    if rounding is not None:
+        is_far &= relative > rounding**2
     return np.where(is_far, mean, 0.0)
 
 
