@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from sksurvgpu import open_partitions, screen, surv, write_partitions
 from sksurvgpu.cohort import balance
@@ -101,6 +102,16 @@ def test_screen(cuts, y):
     assert expected.duplicates.index.tolist() == ["shifted", "age in months", "not the code"]
     same_screen(screen(far["X"], far["y"], n_jobs=2), expected)
     same_screen(screen(far["X"], y, n_jobs=1), expected)
+
+
+def test_sparse_column_far_from_zero():
+    """Its zeros, which are not stored, are zeros."""
+    column = 1_000.0 + RNG.normal(size=N)
+    column[1_000] = 0.0
+    table = sparse.csc_array(np.column_stack([column, X["code"]]))
+    far = split([900], X=table)["X"]
+    found, expected = screen(far, Y).table, screen(table, Y).table
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-10)  # which loses digits in memory
 
 
 def test_files(tmp_path):
