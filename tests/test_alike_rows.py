@@ -4,7 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sksurvgpu import CoxLassoCCD, CoxLassoCV, fit_outcomes, profile_likelihood, surv, wald
+from sksurvgpu import (
+    CoxLassoCCD,
+    CoxLassoCV,
+    FineGrayCCD,
+    LogisticCCD,
+    PoissonCCD,
+    competing_risks,
+    fit_outcomes,
+    profile_likelihood,
+    surv,
+    wald,
+)
 from sksurvgpu.inference import _outcome
 
 N = 2_000
@@ -30,13 +41,13 @@ def data():
 @pytest.fixture
 def n_rows(monkeypatch):
     """Numbers of rows of the outcomes that were fitted."""
-    found, estimate = [], _outcome.Study._estimate
+    found, estimate = [], _outcome.SharedInput._estimate
 
     def counting(self, effects, some, X, *args):
         found.append(X.n_rows)
         estimate(self, effects, some, X, *args)
 
-    monkeypatch.setattr(_outcome.Study, "_estimate", counting)
+    monkeypatch.setattr(_outcome.SharedInput, "_estimate", counting)
     return found
 
 
@@ -65,6 +76,20 @@ def test_intervals_are_those_of_all_rows(data, n_rows):
         for column in ("coef", "lower", "upper", "p_value"):
             np.testing.assert_allclose(found[column], expected[column], rtol=1e-6)
     assert max(n_rows) < 0.5 * N
+
+
+def test_other_models_of_few_columns_keep_all_rows(data, n_rows):
+    X, y, _, _ = data
+    outcomes = {
+        LogisticCCD(alpha=0.0): y["event"],
+        PoissonCCD(alpha=0.0): y["event"].astype(int),
+        FineGrayCCD(alpha=0.0): competing_risks(y["event"] + 0, y["time"]),
+    }
+    for model, outcome in outcomes.items():
+        given = {"columns": ["drug", "dose"], "intervals": None}
+        table = fit_outcomes(model, X, {"a": outcome}, **given).table
+        np.testing.assert_allclose(table["coef"], model.fit(X, outcome).coef_, rtol=1e-6)
+    assert n_rows == [N] * 3
 
 
 def test_rows_that_differ_in_more_stay(data, n_rows):

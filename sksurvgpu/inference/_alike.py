@@ -35,11 +35,12 @@ def kinds_of_rows(X):
 
 def merge_rows(model, outcome, kinds, X, y, rest):
     """X, outcome and further arguments of the rows that are left; all rows if nothing is gained."""
-    is_plain = isinstance(model, CoxModel) and not model.time_varying
+    if not isinstance(model, CoxModel) or model.time_varying:
+        return X, y, rest
     weight = rest.get("sample_weight", np.ones(len(y)))
     are_weights = np.isfinite(weight).all() and weight.min() >= 0.0  # else the fit will say so
     has_more = outcome.start is not None or outcome.subject is not None
-    if not (is_plain and are_weights) or has_more or set(rest) - {"sample_weight", "strata"}:
+    if not are_weights or has_more or set(rest) - {"sample_weight", "strata"}:
         return X, y, rest
     plan = plan_rows(outcome, reorders=False)
     row, weight, is_event = plan.order, weight.take(plan.order), plan.event > 0
