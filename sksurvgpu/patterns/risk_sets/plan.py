@@ -182,12 +182,12 @@ def plan_rows(outcome, cuts=(), events=None, *, reorders=True):
     if len(cuts):
         last_piece = np.searchsorted(cuts, outcome.time, side="left").astype(np.int16)
     if not reorders and not len(cuts):
-        order = np.arange(n, dtype=np.int32)
+        order, place = np.arange(n, dtype=np.int32), slice(None)
     else:
         group = last_piece * np.int64(n_strata) + stratum
-        order = order_within(group, n_strata * (len(cuts) + 1), outcome.time)
-    time, event, stratum = outcome.time[order], outcome.event[order], stratum[order]
-    last_piece, are_all = last_piece[order], events is None
+        place = order = order_within(group, n_strata * (len(cuts) + 1), outcome.time)
+    time, event, stratum = outcome.time[place], outcome.event[place], stratum[place]
+    last_piece, are_all = last_piece[place], events is None
 
     if are_all:
         are_sorted = reorders and not len(cuts)
@@ -195,7 +195,7 @@ def plan_rows(outcome, cuts=(), events=None, *, reorders=True):
         events = event_time, np.searchsorted(event_stratum, np.arange(n_strata + 1))
     exit_, enter = count_at_or_before(events, stratum, time), None
     if outcome.start is not None:
-        enter = _count_unordered(events, stratum, outcome.start[order])
+        enter = _count_unordered(events, stratum, outcome.start[place])
     if are_all and enter is not None and not enter.any():  # nobody enters late
         enter = None
 
