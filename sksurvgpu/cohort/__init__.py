@@ -3,6 +3,7 @@
 from .balance import BalanceResult, balance
 from .case_crossover import CaseCrossoverData, case_crossover_windows
 from .case_series import eras_to_intervals
+from .case_series_checks import CaseSeriesDiagnostics, case_series_diagnostics
 from .case_series_data import CaseSeriesData, CaseSeriesReport
 from .cohort import Cohort
 from .follow_up import time_at_risk
@@ -18,6 +19,7 @@ __all__ = [
     "BalanceResult",
     "CaseCrossoverData",
     "CaseSeriesData",
+    "CaseSeriesDiagnostics",
     "CaseSeriesReport",
     "Cohort",
     "IncidenceRate",
@@ -25,6 +27,7 @@ __all__ = [
     "SequentialBoundary",
     "balance",
     "case_crossover_windows",
+    "case_series_diagnostics",
     "equipoise",
     "eras_to_intervals",
     "group_sequential",

@@ -9,7 +9,13 @@ day 5 is three days long.
 from __future__ import annotations
 
 from ..tables.names import name_covariates
-from .case_series_data import CaseSeriesData, CaseSeriesReport, describe_columns, outcome_of_rows
+from .case_series_data import (
+    CaseDays,
+    CaseSeriesData,
+    CaseSeriesReport,
+    describe_columns,
+    outcome_of_rows,
+)
 from .intervals import cut_intervals, lay_windows, plan_windows
 from .observation import check_settings, choose_cases, read_eras, read_observed, read_outcomes
 
@@ -31,6 +37,8 @@ def eras_to_intervals(
     age=None,
     age_groups=None,
     season=None,
+    calendar=None,
+    ended_early=None,
     naive=0,
     first_outcome_only=False,
     end_of_observation=0,
@@ -69,6 +77,13 @@ def eras_to_intervals(
     season : int or array-like, optional
         Model the calendar month by a periodic quadratic spline with so many knots, or with these,
         in months. Days have to be dates.
+    calendar : int or array-like of days, optional
+        Model calendar time by a quadratic spline, constant in months, with so many knots at
+        quantiles of observed months, or with knots in the months of these days.
+    ended_early : str, optional
+        Name of a column of flags in `periods`: whether observation ended before the study did, as
+        by death, which the outcome may have caused. Lengths of rows are then weights. Needs days of
+        birth, and one outcome of a subject.
     naive : int, default=0
         Leave out so many days at the start of observation, with their outcomes.
     first_outcome_only : bool, default=False
@@ -94,6 +109,18 @@ def eras_to_intervals(
     is left out of each spline of season, whose columns add up to 1, and that subjects without any
     exposure, who say something about age and season only, are all kept. Months are those of the
     calendar; where days are numbers, they have 30 days.
+
+    The weights are those of ``eventDependentObservation`` there, and of ``eventdepenobs`` in the
+    package SCCS with ``regress=T``, by Farrington and others (2011), but for the search for the
+    models, which here begins in several places and often comes further. They are for outcomes after
+    which many die, not for death. An effect of age is kept beside them, whatever the model; it has
+    the thinning by those who left in it.
+
+    References
+    ----------
+    Farrington, C. P., Anaya-Izquierdo, K., Whitaker, H. J., Hocine, M. N., Douglas, I. and Smeeth,
+    L. (2011). Self-controlled case series analysis with event-dependent observation periods.
+    Journal of the American Statistical Association 106, 417-426.
 
     Examples
     --------
@@ -125,15 +152,16 @@ def eras_to_intervals(
     """
     naive, end_of_observation = check_settings(missing, naive, end_of_observation)
     drops = missing == "drop"
-    observed = read_observed(periods, id, start, end, birth)
+    observed = read_observed(periods, id, start, end, birth, ended_early)
     happened, n_outside, of_outcomes = read_outcomes(outcomes, id, day, observed, drops)
     cases, account = choose_cases(observed, happened, naive, first_outcome_only)
     exposures, ids, of_eras = read_eras(eras, (id, era, start, end), cases, drops)
     labels, _ = name_covariates(ids, names, "era", "name")
     plan = plan_windows(windows, control, ids, labels)
     lines, counts = lay_windows(cases, exposures, plan)
-    splines = {"age": age, "age_groups": age_groups, "season": season}
-    cut, knots = cut_intervals(cases, lines, plan, account, end_of_observation, **splines)
+    of_time = {"age": age, "age_groups": age_groups, "season": season, "calendar": calendar}
+    cut, knots, ends = cut_intervals(cases, lines, plan, account, end_of_observation, **of_time)
     y = outcome_of_rows(cut.events, cut.length, cases.label[cut.unit])
     report = CaseSeriesReport.of(cases, exposures, of_eras, of_outcomes, n_outside, **counts)
-    return CaseSeriesData(cut.X, y, describe_columns(cut.X, y), account.table(), knots, report)
+    columns, days = describe_columns(cut), CaseDays.of(cases)
+    return CaseSeriesData(cut.X, y, columns, account.table(), knots, report, ends, days)

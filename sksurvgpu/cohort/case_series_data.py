@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from .._tables import Report, Result, counted
 from ..data.design.columns import Design
+from ..data.effects import read_estimates
 from ..data.outcomes.counts import case_series
 from ..tables.results import with_dense
+from .splines import season_basis, spline_basis
 
-__all__ = ["CaseSeriesData", "CaseSeriesReport"]
+__all__ = ["CaseDays", "CaseSeriesData", "CaseSeriesReport"]
+
+N_VALUES = 101  # at which curves are told
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,9 +107,16 @@ class CaseSeriesData(Result):
     attrition : pandas.DataFrame
         By step: how many subjects, events and days it left.
     knots : dict
-        Knots of the splines: of age in days, of season in months.
+        Knots of the splines: of age in days, of season in months, of calendar time in numbers of
+        months, those since January 1970 where days are dates.
     report : CaseSeriesReport
         What was read, and what was left out.
+    endings : pandas.DataFrame or None
+        Of `ended_early`, the models of why observation ends: their ``aic`` and parameters, by the
+        ``law`` beside the exponential one and whether it is ``of`` age or the interval since the
+        outcome. The first one makes the weights.
+    days : CaseDays or None
+        When cases were observed, and the days of their outcomes.
     """
 
     X: Design
@@ -114,6 +125,8 @@ class CaseSeriesData(Result):
     attrition: Any
     knots: dict
     report: CaseSeriesReport
+    endings: Any = None
+    days: Any = None
 
     def _title(self) -> str:
         subjects, events, days = self.attrition.iloc[-1]
@@ -122,6 +135,40 @@ class CaseSeriesData(Result):
             f"{counted(self.X.n_columns, 'columns')}: "
             f"{subjects:,} subjects with {events:,} events in {days:,} days"
         )
+
+    def effects(self, coef):
+        """The curves of age, season and calendar time that coefficients make.
+
+        Parameters
+        ----------
+        coef : array-like of shape (n_columns,), or result
+            Such as ``coef_`` of a model; or, for intervals, what `wald`, `bootstrap` or `posterior`
+            returns.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            Lines of ``variable``, ``value`` (age in years, season in months, calendar time in
+            years) and ``effect``, less its mean; of a result ``lower`` and ``upper``, too. What
+            `EffectsDisplay` draws.
+        """
+        from pandas import DataFrame, concat
+
+        if not self.knots:
+            raise ValueError("there is no spline; pass `age`, `season` or `calendar`.")
+        names = np.asarray(self.X.names).astype(object)
+        estimates, tables = read_estimates(coef, names), []
+        for variable, knots in self.knots.items():
+            at = np.flatnonzero([name.startswith(f"{variable} spline ") for name in names])
+            value = np.linspace(knots[0], knots[-1], N_VALUES)
+            basis = season_basis if variable == "season" else spline_basis
+            unit = {"age": 365.25, "season": 1.0, "calendar": 12.0}[variable]
+            table = basis(knots, value)
+            found = (table - table.mean(axis=0)) @ estimates.table(slice(at[0], at[-1] + 1))
+            shown = value / unit + (1970.0 if variable == "calendar" and self.days.is_date else 0.0)
+            lines = {"variable": variable, "value": shown, "effect": found[:, 0]}
+            tables.append(DataFrame(lines | estimates.bounds(found)))
+        return concat(tables, ignore_index=True)
 
     def to_frame(self):
         """Return subject, count, length and all covariates, dense, a line a row."""
@@ -149,17 +196,31 @@ class Account:
         return DataFrame([*self._steps.values()], index, ["subjects", "events", "days"])
 
 
-def describe_columns(X, y):
+class CaseDays(NamedTuple):
+    """First and last days of cases, and the days of their outcomes, by number of the case."""
+
+    start: np.ndarray
+    end: np.ndarray
+    unit: np.ndarray
+    day: np.ndarray
+    is_date: bool
+
+    @classmethod
+    def of(cls, cases):
+        """Those of all with an outcome in observation."""
+        return cls(cases.start, cases.end, *cases.outcomes, cases.observed.is_date)
+
+
+def describe_columns(cut):
     """Subjects, days and events where a column is not 0, by name."""
     from pandas import DataFrame, Index
 
-    table = X.to_scipy()
-    _, subject = np.unique(y["subject"], return_inverse=True)
+    X, table, subject = cut.X, cut.X.to_scipy(), cut.unit
     found = []
     for j in range(X.n_columns):
         rows = table.indices[table.indptr[j] : table.indptr[j + 1]]
         n_subjects = np.count_nonzero(np.diff(np.sort(subject[rows]), prepend=-1))
-        found.append((n_subjects, y["length"][rows].sum(), y["count"][rows].sum()))
+        found.append((n_subjects, cut.days[rows].sum(), cut.events[rows].sum()))
     columns = ["subjects", "days", "events"]
     return DataFrame(found, Index(X.names, name="feature"), columns).astype(np.int64)
 

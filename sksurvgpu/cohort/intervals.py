@@ -13,8 +13,16 @@ from ..exceptions import NothingToCompareError
 from ..tables.cutting import CUT_ONLY, Spans, arrange, cut_rows, fill_columns
 from ..tables.grouping import MAX
 from ..tables.merging import group_equal_rows
+from .endings import YEAR, fit_endings, weigh_days
 from .risk_windows import LaidWindows, RiskWindow, lay
-from .splines import age_basis, age_knots, month_starts, season_basis, season_knots
+from .splines import (
+    age_knots,
+    calendar_knots,
+    month_starts,
+    season_basis,
+    season_knots,
+    spline_basis,
+)
 
 __all__ = ["Cut", "Plan", "cut_intervals", "lay_windows", "plan_windows"]
 
@@ -33,26 +41,27 @@ class Plan(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Rows of cases: columns, number of the case, days and events."""
+    """Rows of cases: columns, number of the case, days, events and length, the weight of days."""
 
     X: Design
     unit: np.ndarray
-    length: np.ndarray
+    days: np.ndarray
     events: np.ndarray
+    length: np.ndarray
 
     def take(self, rows) -> Cut:
         """Some of the rows, a mask or row numbers."""
-        return Cut(self.X[rows], self.unit[rows], self.length[rows], self.events[rows])
+        return Cut(*(field[rows] for field in self))
 
     def joined(self) -> Cut:
         """Rows of a case with the same covariates as one."""
         group, first = group_equal_rows(self.X, self.unit)
-        length, events = (np.bincount(group, field) for field in (self.length, self.events))
-        return Cut(self.X[first], self.unit[first], length, events.astype(np.int64))
+        days, events, length = (np.bincount(group, field) for field in self[2:])
+        return Cut(self.X[first], self.unit[first], days, events.astype(np.int64), length)
 
     def note(self, account, step):
         """Note who is left."""
-        account.note(step, np.unique(self.unit).size, self.events.sum(), self.length.sum())
+        account.note(step, np.unique(self.unit).size, self.events.sum(), self.days.sum())
 
 
 def plan_windows(windows, control, ids, labels) -> Plan:
@@ -118,8 +127,8 @@ def _lines(cases, unit, column, start, end):
     return lines.take(start < stop)
 
 
-def cut_intervals(cases, lines, plan, account, end_of_observation, *, age, age_groups, season):
-    """Rows of cases, by case and in the order of their first days, and the knots of splines."""
+def cut_intervals(cases, lines, plan, account, end_of_observation, *, age_groups, **splines):
+    """Rows of cases, by case and in the order of their first days, knots, and models of ends."""
     names, parts = [*plan.names], [lines]
     if end_of_observation:
         parts.append(_last_days(cases, len(names), end_of_observation))
@@ -129,7 +138,7 @@ def cut_intervals(cases, lines, plan, account, end_of_observation, *, age, age_g
         parts.append(lines)
         names += labels
     months = None
-    if age is not None or season is not None:
+    if any(given is not None for given in splines.values()):
         months = month_starts(cases.start.min(), cases.end.max(), cases.observed.is_date)
         parts.append(_cuts(cases, months[0]))
     lines = Spans(*(np.concatenate(field) for field in zip(*parts, strict=True)))
@@ -138,9 +147,13 @@ def cut_intervals(cases, lines, plan, account, end_of_observation, *, age, age_g
     X = fill_columns(lines, rows, np.full(len(names), MAX)).X.with_names(np.array(names, object))
     knots = {}
     if months is not None:
-        X, knots = _with_splines(X, rows, cases, months, age, season)
+        X, knots = _with_splines(X, rows, cases, months, **splines)
     _check_names(X.names)
-    cut = Cut(X, rows.unit, rows.stop - rows.start, _events(rows, cases))
+    days, endings = rows.stop - rows.start, None
+    length = days
+    if cases.ended_early is not None:
+        endings, length = _weigh(rows, cases)
+    cut = Cut(X, rows.unit, days, _events(rows, cases), length)
     if plan.has_control:
         cut = _in_windows(cut, len(plan.names))
         cut.note(account, "in risk or control windows")
@@ -153,7 +166,33 @@ def cut_intervals(cases, lines, plan, account, end_of_observation, *, age, age_g
         )
     cut = cut.take(varies[cut.unit])
     cut.note(account, "covariates vary")
-    return cut, knots
+    return cut, knots, endings
+
+
+def _weigh(rows, cases):
+    """Models of why observation ends, and the weights of rows under the best one."""
+    _need_birth(cases, "ended_early")
+    if cases.outcomes.unit.size > cases.start.size:
+        raise ValueError(
+            "`ended_early` is about one outcome of a subject, and some have several; pass "
+            "first_outcome_only=True."
+        )
+    early = cases.ended_early
+    if not early.any():
+        raise ValueError("no case of `ended_early` ended early; leave it out.")
+    age = np.maximum(cases.start - cases.birth, 1.0)  # as its logarithm is taken
+    end = cases.end + 1.0 - cases.birth
+    # A day counts at its end, as in R's SelfControlledCaseSeries.
+    event = cases.outcomes.day + 1.0 - cases.birth
+    if (event <= 0).any():
+        raise ValueError("`ended_early` needs outcomes after birth; see the days of `birth`.")
+    endings = fit_endings(age, event, end, ~early)
+    unit, born = rows.unit, cases.birth[rows.unit]
+    stop = rows.stop - born
+    start = np.minimum(np.maximum(rows.start - born, 1.0), stop - 0.5)
+    ages = (start, end[unit] - stop, stop - start, age[unit])
+    model = (*endings.index[0], endings.iloc[0, 1:].to_numpy())
+    return endings, weigh_days(model, *(days / YEAR for days in ages), ~early[unit])
 
 
 def _check_names(names):
@@ -224,7 +263,7 @@ def _in_windows(cut, n_columns):
     return cut._replace(X=X.select(kept)).take(is_inside)
 
 
-def _with_splines(X, rows, cases, months, age, season):
+def _with_splines(X, rows, cases, months, age, season, calendar):
     """Add the values of splines in the month of each row, on its first day of observation."""
     from pandas import DataFrame
 
@@ -237,12 +276,16 @@ def _with_splines(X, rows, cases, months, age, season):
         happened = cases.outcomes
         knots["age"] = age_knots(age, happened.day - cases.birth[happened.unit])
         day = np.maximum(starts[at], cases.start[unit])
-        basis = age_basis(knots["age"], day - cases.birth[unit])
+        basis = spline_basis(knots["age"], day - cases.birth[unit])
         columns |= {f"age spline {j + 1}": values for j, values in enumerate(basis.T)}
     if season is not None:
         if not cases.observed.is_date:
             raise ValueError("`season` needs days that are dates; those of `periods` are numbers.")
         knots["season"] = season_knots(season)
-        basis = season_basis(knots["season"], numbers)[at]
+        basis = season_basis(knots["season"], numbers % 12 + 1.0)[at]
         columns |= {f"season spline {j + 1}": values for j, values in enumerate(basis.T)}
+    if calendar is not None:
+        knots["calendar"] = calendar_knots(calendar, cases)
+        basis = spline_basis(knots["calendar"], numbers)[at]
+        columns |= {f"calendar spline {j + 1}": values for j, values in enumerate(basis.T)}
     return X.with_columns(DataFrame(columns)), knots

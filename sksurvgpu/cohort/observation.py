@@ -11,6 +11,7 @@ import numpy as np
 
 from ..data import options
 from ..data.sources import read_whole
+from ..data.vectors import check_flags
 from ..exceptions import NothingToCompareError
 from ..tables.reading import Persons, read_persons, require, warn_of_strangers
 from ..tables.spans import SpanColumns, read_spans
@@ -45,6 +46,7 @@ class Observation(NamedTuple):
     end: np.ndarray
     birth: np.ndarray | None
     calendar: str | None  # of the days, None of numbers
+    ended_early: np.ndarray | None = None
 
     @property
     def is_date(self):
@@ -83,6 +85,7 @@ class Cases(NamedTuple):
     end: np.ndarray
     birth: np.ndarray | None
     outcomes: Outcomes
+    ended_early: np.ndarray | None
 
     def count_outside(self, eras):
         """Eras of cases that lie before or after observation."""
@@ -101,7 +104,7 @@ def check_settings(missing, naive, end_of_observation):
     return int(naive), int(end_of_observation)
 
 
-def read_observed(periods, id, start, end, birth) -> Observation:
+def read_observed(periods, id, start, end, birth, ended_early=None) -> Observation:
     """Read first and last days of subjects, of which each has one line."""
     subjects = read_persons(periods, "periods", id)
     if len(subjects.known) < subjects.ids.size:
@@ -131,7 +134,11 @@ def read_observed(periods, id, start, end, birth) -> Observation:
     born = days.get("birth")
     if born is None and calendar is None:
         born = np.zeros(subjects.ids.size, dtype=np.int64)
-    return Observation(subjects, days["start"], days["end"], born, calendar)
+    early = None
+    if ended_early is not None:
+        given = subjects.series(ended_early, "ended_early").to_native()
+        early = check_flags(given, f"periods[{ended_early!r}]")
+    return Observation(subjects, days["start"], days["end"], born, calendar, early)
 
 
 def read_outcomes(outcomes, id, day, observed, drops_missing):
@@ -212,9 +219,12 @@ def choose_cases(observed, outcomes, naive, first_only):
         )
     number = np.where(is_left, np.cumsum(is_left) - 1, -1)
     fields = (observed.subjects.ids, observed.start, observed.end)
-    birth = None if observed.birth is None else observed.birth[is_left]
+    birth, early = (
+        None if field is None else field[is_left]
+        for field in (observed.birth, observed.ended_early)
+    )
     outcomes = outcomes._replace(unit=number[outcomes.unit])
-    cases = Cases(observed, number, *(field[is_left] for field in fields), birth, outcomes)
+    cases = Cases(observed, number, *(field[is_left] for field in fields), birth, outcomes, early)
     return cases, account
 
 

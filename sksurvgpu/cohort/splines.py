@@ -1,10 +1,10 @@
-r"""Smooth effects of age and season in case series: quadratic splines, constant within months.
+r"""Smooth effects of age, season and time in case series: quadratic splines, constant in months.
 
 With knots :math:`t_1 < \dots < t_K`, the effect of age is a quadratic spline with these knots,
 constant before the first and after the last; its B-splines but the first are the columns, since a
-constant cancels within a person. The effect of season is a periodic one over the months 1 to 12.
-What a row has is the value at its age on the first day of the month, or of observation, and that
-of the calendar month.
+constant cancels within a person. That of calendar time is the same of the number of the month, and
+the effect of season a periodic one over the months 1 to 12. What a row has is the value at its age
+on the first day of the month, or of observation, and those of the calendar month.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from scipy.interpolate import BSpline
 from ..data import options
 from ..data.vectors import check_numbers
 
-__all__ = ["age_basis", "age_knots", "month_starts", "season_basis", "season_knots"]
+__all__ = [
+    "age_knots",
+    "calendar_knots",
+    "month_starts",
+    "months_of",
+    "season_basis",
+    "season_knots",
+    "spline_basis",
+]
 
 DEGREE = 2
 MONTHS = 12.0
@@ -38,17 +46,43 @@ def age_knots(age, ages_of_outcomes):
     """Knots as given, in days, or as many quantiles of the ages of outcomes, 1 % to 99 %."""
     if np.ndim(age):
         return _checked(age, "age")
-    options.whole(age, "age", FEWEST_KNOTS, RULE)
-    if age > ages_of_outcomes.size:
-        raise ValueError(
-            f"`age` asks for {age} knots, but there are {ages_of_outcomes.size:,} outcomes; pass "
-            "fewer, or the knots themselves."
-        )
+    _check_number(age, "age", ages_of_outcomes.size)
     return _checked(np.quantile(ages_of_outcomes, np.linspace(0.01, 0.99, age)), "age")
 
 
-def age_basis(knots, ages):
-    """Columns of the spline, shape (n_ages, n_knots); ages are in days, after birth."""
+def _check_number(n_knots, name, n_outcomes):
+    options.whole(n_knots, name, FEWEST_KNOTS, RULE)
+    if n_knots > n_outcomes:
+        raise ValueError(
+            f"`{name}` asks for {n_knots} knots, but there are {n_outcomes:,} outcomes; pass "
+            "fewer, or the knots themselves."
+        )
+
+
+def calendar_knots(calendar, cases):
+    """Numbers of months as given, by their days, or so many quantiles of observed months."""
+    is_date = cases.observed.is_date
+    if np.ndim(calendar):
+        if is_date:
+            from pandas import to_datetime
+
+            days = to_datetime(calendar).to_numpy().astype("datetime64[D]").astype(np.int64)
+        else:
+            days = check_numbers(calendar, "calendar").astype(np.int64)
+        return _checked(months_of(days, is_date), "calendar")
+    _check_number(calendar, "calendar", cases.outcomes.day.size)
+    first, last = (months_of(days, is_date) for days in (cases.start, cases.end))
+    observed = np.cumsum(
+        np.bincount(first - first.min(), minlength=int(last.max() - first.min()) + 2)
+        - np.bincount(last + 1 - first.min())
+    )
+    total = np.cumsum(observed)
+    at = np.searchsorted(total, total[-1] * np.linspace(0.005, 0.995, calendar))
+    return _checked(first.min() + at, "calendar")
+
+
+def spline_basis(knots, ages):
+    """Columns of the spline, shape (n_ages, n_knots); ages are in days, or numbers of months."""
     # Whole days after the first knot, as ages are counted in days.
     days = np.clip(ages - np.trunc(knots[0]), 0, np.floor(knots[-1] - knots[0]))
     padded = np.concatenate([[knots[0]] * DEGREE, knots, [knots[-1]] * DEGREE])
@@ -79,11 +113,16 @@ def season_basis(knots, months):
     return basis[:, 1:n]
 
 
+def months_of(days, is_date):
+    """Numbers of the months of days, since 1970 where they are dates."""
+    if not is_date:
+        return np.asarray(days) // DAYS
+    return np.asarray(days).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+
+
 def month_starts(first, last, is_date):
     """First days of all months from that of day `first` to that of day `last`, and the months."""
+    months = np.arange(months_of(first, is_date), months_of(last, is_date) + 1)
     if not is_date:
-        starts = np.arange(first // DAYS, last // DAYS + 1) * DAYS
-        return starts, np.zeros(starts.size)
-    edges = np.array([first, last]).astype("datetime64[D]").astype("datetime64[M]")
-    months = np.arange(edges[0], edges[1] + 1)
-    return months.astype("datetime64[D]").astype(np.int64), months.astype(np.int64) % 12 + 1.0
+        return months * DAYS, months
+    return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64), months
