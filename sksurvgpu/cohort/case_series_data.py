@@ -207,7 +207,7 @@ class CaseDays(NamedTuple):
 
     @classmethod
     def of(cls, cases):
-        """Those of all with an outcome in observation."""
+        """Periods of the cases with an outcome in observation."""
         return cls(cases.start, cases.end, *cases.outcomes, cases.observed.is_date)
 
 
