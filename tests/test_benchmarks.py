@@ -27,6 +27,7 @@ from benchmarks import (
 )
 from benchmarks import run as solvers
 from benchmarks.papers import __main__ as papers
+from benchmarks.papers import grouped, page
 from benchmarks.papers.rig import ITEMS, PUBLISHED, SOURCES, judged, logistic
 from sksurvgpu.bayes.diagnostics import diagnose
 from sksurvgpu.datasets import simulate_cox
@@ -425,6 +426,18 @@ def test_every_item_is_published_or_ours_and_listed(capsys):
     assert papers.main_papers(["--list"]) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in ITEMS)
+
+
+def test_page_of_published_experiments_is_what_the_results_say():
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(), (
+        "python -m benchmarks.papers --page"
+    )
+
+
+@pytest.mark.parametrize("cases", [8.3, 13.3])
+def test_matched_sets_have_as_many_cases_as_published(cases):
+    data = grouped.draw_sets(200, 20, cases)
+    assert data.y["case"].sum() / 200 == pytest.approx(cases, abs=0.5)
 
 
 def test_item_that_fails_is_counted_and_the_next_one_runs(tmp_path, monkeypatch, capsys):

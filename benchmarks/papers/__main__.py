@@ -18,6 +18,7 @@ from pathlib import Path
 from ..report import RESULTS, lines, table
 from . import bayes, grouped, ours, records, survival
 from .figures import drawing
+from .page import write_page
 from .rig import ITEMS, Run
 
 # Their items are on the list once they are imported.
@@ -29,6 +30,9 @@ TIMEOUTS = {"tiny": 60.0, "default": 90.0, "full": 7_200.0}
 def main_papers(arguments=None):
     """Run the chosen items, print their tables; the exit code counts items that failed."""
     options = _read(arguments)
+    if options.page:
+        write_page()
+        return 0
     options.load = os.getloadavg()[0]
     if options.list:
         rows = [[one.name, one.paper, one.title] for one in in_order()]
@@ -102,6 +106,7 @@ def _read(arguments):
     add("--tiny", const="tiny", help=argparse.SUPPRESS, **scale)
     add("--backend", choices=("cpu", "cuda"), default="cpu")
     add("--list", action="store_true", help="print the items, and stop")
+    add("--page", action="store_true", help="write docs/guide/published.rst, and stop")
     add("--output", type=Path, help="folder; by default results/papers or papers-full")
     add("--rscript", default="Rscript", help="R, which finds its packages as usual (R_LIBS)")
     add("--timeout", type=float, help="seconds an R process may take")

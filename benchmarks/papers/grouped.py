@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
-from scipy import sparse
+from scipy import optimize, sparse
+from scipy.special import expit
 
 import sksurvgpu
 from sksurvgpu import Design, datasets
@@ -174,7 +178,7 @@ def drugs(run):
 SHAPES = ((5_000, 1_000), (50_000, 1_000), (5_000, 10_000), (50_000, 10_000))
 CV_SHAPES = ((1_000, 200), (1_000, 1_000), (10_000, 5_000))
 SEARCH = {"search": "auto", "start_variance": 0.01}
-SETS = ((100, 100), (1_000, 100))  # strata of 20 rows, covariates
+SETS = ((100, 100, 8.3), (1_000, 100, 13.3))  # strata of 20 rows, covariates, cases in the mean
 CLOGIT_EPS = (1e-9,)  # relative change of its log-likelihood, its default
 
 
@@ -231,12 +235,12 @@ def conditional(run):
         "size=label | solver | seconds:.3g | of ours=ratio:.1f | KKT=kkt:.0e | slope:.3f | "
         "RMSE=rmse:.3f"
     )
-    drawn = {"density": None, "zero_fraction": 0.0, "random_state": SEED}
-    for n_sets, p in run.pick(((20, 4),), SETS, SETS):
-        _conditional(run, datasets.simulate_matched(n_sets, p, **drawn), n_sets, p)
+    for n_sets, p, cases in run.pick(((20, 4, 8.3),), SETS, SETS):
+        _conditional(run, draw_sets(n_sets, p, cases), n_sets, p)
     run.note(
         "slope: of estimates on true coefficients, 1 without bias; no penalty; KKT over the "
-        "largest slope at zero; uniform columns, coefficients N(0, 2), intercepts N(0, 0.25)"
+        "largest slope at zero; uniform columns, coefficients N(0, 2), intercepts N(0, 0.25) "
+        "and a constant, chosen for the published number of cases"
     )
     rows = [row for row in run.rows if row["label"] == run.rows[-1]["label"]]
     published = [f for f in run.item.published if f.at == rows[0]["n"]]
@@ -252,21 +256,40 @@ def conditional(run):
         right.axvline(1.0, color="#d1495b", lw=1.2, ls="--")
 
 
+def draw_sets(n_sets, p, cases):
+    """Sets of 20 rows with so many cases in the mean, by a constant added to their intercepts."""
+    drawn = {"density": None, "zero_fraction": 0.0, "random_state": SEED}
+    data = datasets.simulate_matched(n_sets, p, **drawn)
+    eta = data.X @ data.coef + np.repeat(data.intercept, 20)
+    constant = optimize.brentq(lambda a: 20.0 * expit(eta + a).mean() - cases, -200.0, 200.0)
+    case = np.random.default_rng([SEED, 3]).random(len(eta)) < expit(eta + constant)
+    return replace(data, y=sksurvgpu.matched(case, data.y["stratum"]))
+
+
 def _conditional(run, data, n_sets, p):
     n = len(data.y)
     label = f"{n:,} / {p} / {n_sets:,}"
     problem = Problem("matched", data.X, data.y, penalty=0.0)
     cases = data.y["case"].sum() / n_sets
     run.note(f"{label}: {cases:.1f} cases of 20 in the mean")
-    found = [measure_ours(run, problem), measure_ours(run, problem, "exact", tol=1e-5)]
-    found += [measure_r(run, problem, CLOGIT, CLOGIT_EPS), measure_r(run, problem)]
-    found += [_unconditional(run, data, kind) for kind in ("sets as columns", "sets ignored")]
-    for one in filter(None, found):
-        coef = one["coef"]
-        row = {name: value for name, value in one.items() if name != "coef"}
-        row["slope"] = float(coef @ data.coef / (data.coef @ data.coef))
-        row["rmse"] = float(np.sqrt(np.mean((coef - data.coef) ** 2)))
-        run.add(label=label, n=n, ratio=one["seconds"] / found[0]["seconds"], **row)
+    calls = [partial(measure_ours, run, problem)]
+    calls += [partial(measure_ours, run, problem, "exact", tol=1e-5)]
+    calls += [
+        partial(measure_r, run, problem, CLOGIT, CLOGIT_EPS),
+        partial(measure_r, run, problem),
+    ]
+    calls += [
+        partial(_unconditional, run, data, f"sets {how}") for how in ("ignored", "as columns")
+    ]
+    unit = None
+    for call in calls:  # a row is kept before the next is measured
+        one = call()
+        if one is None:
+            continue
+        unit, coef = unit or one["seconds"], one.pop("coef")
+        one["slope"] = float(coef @ data.coef / (data.coef @ data.coef))
+        one["rmse"] = float(np.sqrt(np.mean((coef - data.coef) ** 2)))
+        run.add(label=label, n=n, ratio=one["seconds"] / unit, **one)
 
 
 def _unconditional(run, data, kind):
