@@ -52,7 +52,7 @@ def page():
     rows = [row for name in KEYS if name in records for row in _rows(name, records[name])]
     runs = [_run_of(name, record) for name, record in records.items()]
     missing = ", ".join(f"``{name}``" for name in sorted(set(PUBLISHED) - set(records)))
-    parts = [HEAD, _table(head, rows), "", "What was run, and where:", ""]
+    parts = [HEAD, _table(head, rows), "What was run, and where:", ""]
     parts.append(_table(["item", "machine", "revision", "load before", "s", "CPU s"], runs))
     return "\n".join(parts) + TAIL.format(missing=missing or "nothing")
 
@@ -113,8 +113,5 @@ def _run_of(name, record):
 def _table(head, rows):
     lines = [".. list-table::", "   :header-rows: 1", ""]
     for row in [head, *rows]:
-        lines += [f"   {'-' if k else '* -'} {cell}".rstrip() for k, cell in enumerate(row)]
-    return "\n".join(
-        line if line.startswith("   *") or not line.startswith("   -") else "  " + line
-        for line in lines
-    )
+        lines += [f"   {'  -' if k else '* -'} {cell}".rstrip() for k, cell in enumerate(row)]
+    return "\n".join([*lines, ""])
