@@ -9,7 +9,8 @@ import pytest
 
 from sksurvgpu import from_long
 from sksurvgpu.cohort import Cohort
-from sksurvgpu.datasets import simulate_claims
+from sksurvgpu.datasets import simulate_claims, simulate_omop
+from sksurvgpu.omop import Database
 from sksurvgpu.study import Study, StudyResult, check_tables, comparison, study
 from sksurvgpu.study.differences import describe_differences, difference_p_values
 from sksurvgpu.study.tables import read_specification
@@ -205,6 +206,35 @@ def test_a_run_goes_on_with_the_same_bits(result, tmp_path, monkeypatch):
 def test_a_folder_serves_one_study(result):
     with pytest.raises(FileExistsError, match="analyses"):
         Study.read(changed(analyses={"other": {}})).run(Claims(), result.folder)
+
+
+def test_a_folder_serves_one_database(tmp_path):
+    tables = simulate_omop(60, random_state=0).tables
+    records = tables["condition_occurrence"]
+    database = Database(tables)
+    for changed_records in (records.iloc[1:], records.assign(person_id=records["person_id"] + 1)):
+        other = Database(tables | {"condition_occurrence": changed_records})
+        assert repr(other) == repr(database)
+        assert other.digest() != database.digest()
+    mixed = records.sample(frac=1.0, random_state=0)
+    assert Database(tables | {"condition_occurrence": mixed}).digest() == database.digest()
+    crude = changed(negative_controls={}, analyses={"crude": {}})
+    study = Study.read(crude)
+    with pytest.warns(UserWarning, match="the vocabulary"):
+        study.run(database, tmp_path)
+    (tmp_path / "0000-scores.npz").write_bytes(b"finished")
+    with pytest.warns(UserWarning), pytest.raises(FileExistsError, match="records"):
+        study.run(other, tmp_path)
+
+
+def test_results_without_a_comparison_are_shown(tmp_path):
+    database = Claims()
+    database.broken = (1,)
+    found = Study.read(DOCUMENT).run(database, tmp_path / "study", n_jobs=1)
+    assert repr(found).startswith("<StudyResult of 1 comparison: 0 estimates of interest")
+    assert found.attrition().columns.tolist() == ["target", "comparator"]
+    assert "drug 1 cannot be read" in found.report(tmp_path / "page.html").read_text("utf-8")
+    assert check_tables(found.export(tmp_path / "tables"))["cm_result"] == 0
 
 
 def test_thresholds_may_change_without_another_run(result):

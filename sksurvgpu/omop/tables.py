@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+from .._journal import digest_of
 from ..data.sources import to_pandas
 
 __all__ = ["BIRTH", "DATES", "DOMAINS", "SUPPLY", "Tables", "open_tables"]
@@ -111,6 +112,15 @@ class Tables:
     def stream(self, sql, size):
         """Return the result of a query as batches of Arrow, of which few are held."""
         return self._connection.sql(sql).to_arrow_reader(size)
+
+    def digest(self) -> str:
+        """Return what differs where anything that is read of the tables does, not their order."""
+        found = []
+        for name, place in sorted(self._places.items()):
+            read = [c for c in (*COLUMNS[name], *OPTIONAL) if c in place.columns]
+            sql = f"SELECT CAST(sum(hash({', '.join(read)})) AS VARCHAR) FROM {place.path}"
+            found.append((name, *read, *self._connection.execute(sql).fetchone()))
+        return digest_of(found)
 
     def register(self, name, frame):
         """Let queries read a frame by a name."""

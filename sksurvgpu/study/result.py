@@ -157,16 +157,17 @@ class StudyResult(Result):
         table : pandas.DataFrame
             Steps of each comparison, with persons of both arms.
         """
-        from pandas import concat
+        from pandas import DataFrame, concat
 
-        found = []
+        found = [DataFrame(columns=KEYS[:2])]
         for k, (target, comparator) in enumerate(self._study["comparisons"]):
             parts = self.part(f"{k:04d}-scores")
             if parts:
-                found.append(parts["attrition"].assign(target=target, comparator=comparator))
-        return concat(found, ignore_index=True)[
-            ["target", "comparator", *found[0].columns.drop(["target", "comparator"])]
-        ]
+                steps = parts["attrition"]
+                steps.insert(0, "target", target)
+                steps.insert(1, "comparator", comparator)
+                found.append(steps)
+        return concat(found[1:] or found, ignore_index=True)
 
     def part(self, key):
         """Return the tables of a part of the folder, or None."""
@@ -209,12 +210,10 @@ def _lines_of(study, k, a, outcomes):
 
 def _hide(lines):
     """Lines for the eyes of a person: no effects of interest where a diagnostic fails."""
-    if not len(lines):
-        return lines.assign(unblind=False)
     calibrated = [f"calibrated_{key}" for key in CALIBRATED]
-    is_hidden = (lines["kind"] == "interest") & ~lines["unblind"]
     columns = [*KEYS, "kind", "true_ratio", *COUNTS, *EFFECT, *calibrated, "status", "message"]
-    shown = lines[[*columns, "unblind", "reason"]].copy()
+    shown = lines.reindex(columns=[*columns, "unblind", "reason"])
+    is_hidden = (shown["kind"] == "interest") & ~shown["unblind"].astype(bool)
     shown.loc[is_hidden, [*EFFECT, *calibrated]] = np.nan
     shown.loc[is_hidden, ["status", "message"]] = "hidden", ""
     return shown
