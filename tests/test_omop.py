@@ -165,6 +165,15 @@ def test_attrition_of_cohorts_drawn_otherwise(database):
     assert (np.diff(attrition[["treated", "comparators"]], axis=0) <= 0).all()
 
 
+def test_attrition_adds_up_when_steps_come_in_another_order(database):
+    every = database.cohort({"drug": [NEW]}, first_only=False, min_days=20)
+    first = database.cohort({"drug": [OLD]}, washout=0)
+    attrition = database.compare(every, first).attrition
+    for column in ("rows", "treated", "comparators"):
+        assert (attrition[column].diff().iloc[1:] <= 0).all()
+    assert (-attrition["rows"].diff().iloc[1:] == attrition["left_out"].iloc[1:]).all()
+
+
 # -- covariates and events --------------------------------------------------------------------
 
 WINDOWS = {"the last 30 days": (-30, 0), "the last year": (-365, 0)}

@@ -206,10 +206,9 @@ def _beside(target, comparator):
 
     steps = [*dict.fromkeys([*target.index, *comparator.index])]
     steps.sort(key=lambda step: _position(step, target.index, comparator.index))
-    arms = [t["entries"].reindex(steps).ffill().astype(np.int64) for t in (target, comparator)]
-    out = [
-        t["left_out"].reindex(steps, fill_value=0).astype(np.int64) for t in (target, comparator)
-    ]
+    both = target, comparator
+    out = [t["left_out"].reindex(steps, fill_value=0).astype(np.int64) for t in both]
+    arms = [t["entries"].iloc[0] - left.cumsum() for t, left in zip(both, out, strict=True)]
     columns = {"rows": sum(arms), "treated": arms[0], "comparators": arms[1], "left_out": sum(out)}
     return DataFrame(columns).rename_axis("step")
 

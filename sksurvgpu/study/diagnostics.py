@@ -81,7 +81,9 @@ def judge_lines(lines, parts, study):
             continue
         if name.endswith("balance") and alpha is not None:
             of_test = column.replace("max_sdm", "sdm_family_wise_min_p")
-            lines[f"{name}_diagnostic"] = _judge(lines[of_test], alpha, np.greater)
+            lines[f"{name}_diagnostic"] = _judge(
+                lines[of_test], thresholds[key] and alpha, np.greater
+            )
             continue
         better = np.greater_equal if key.startswith("min") else np.less
         lines[f"{name}_diagnostic"] = _judge(lines[column], thresholds[key], better)

@@ -76,7 +76,8 @@ def describe_differences(X, treated, *, rows, strata=None, weights=None, estiman
 
 
 def difference_p_values(difference, variance, threshold):
-    """P-values of the hypothesis that absolute differences are within the threshold."""
+    """P-values of the hypothesis that absolute differences are within the threshold, if any."""
+    threshold = np.inf if threshold is None else threshold
     size, error = np.abs(difference), np.sqrt(variance)
     with np.errstate(divide="ignore", invalid="ignore"):
         return ndtr((threshold - size) / error) + ndtr((-size - threshold) / error)

@@ -232,7 +232,8 @@ def _describe(study, database):
     shown = type(database).__name__ if " at 0x" in shown else shown
     records = database.digest() if hasattr(database, "digest") else None
     of = {key: json.dumps(study[key]) for key in study if key != "diagnostics"}
-    return {"sksurvgpu": __version__, "call": "Study.run", "database": shown, "records": records, **of}
+    of |= {"database": shown, "records": records}
+    return {"sksurvgpu": __version__, "call": "Study.run", **of}
 
 
 def _do_parts(comparison, read, write):

@@ -347,15 +347,15 @@ class _Writer:
 
     def _tidy(self, table, lines):
         """Rounded differences, whether each is in balance; no mean of fewer than may be told."""
-        thresholds = self._study["diagnostics"]
+        thresholds, most = self._study["diagnostics"], self._study["diagnostics"]["max_difference"]
         sizes = {arm: lines[f"{arm}_subjects"].max() for arm in ("target", "comparator")}
         sizes["all"] = sum(sizes.values())
         for when in ("before", "after"):
             difference = table[f"std_diff_{when}"]
-            is_within = difference.abs() < thresholds["max_difference"]
+            is_within = difference.abs() < (np.inf if most is None else most)
             if thresholds["difference_alpha"] is not None:
                 variance = table[f"std_diff_var_{when}"]
-                p = difference_p_values(difference, variance, thresholds["max_difference"])
+                p = difference_p_values(difference, variance, most)
                 is_within = p > thresholds["difference_alpha"] / np.isfinite(variance).sum()
             table = table.assign(
                 **{f"balanced_{when}": (is_within | difference.isna()).astype(int)}
