@@ -273,6 +273,22 @@ def test_an_error_is_a_line(tmp_path):
     assert "1 failure" in repr(found)
 
 
+def test_outcomes_that_could_not_be_read_are_tried_again(tmp_path):
+    class Busy(Claims):
+        def events(self, concepts):
+            if concepts["condition"] == [OUTCOMES["bleeding"]]:
+                raise OSError("the disk is away")
+            return super().events(concepts)
+
+    crude = Study.read(changed(analyses={"crude": {}}))
+    found = crude.run(Busy(), tmp_path / "busy", n_jobs=1).table.iloc[0]
+    assert found["target_subjects"] == 0
+    again = crude.run(Claims(), tmp_path / "busy", n_jobs=1)
+    straight = crude.run(Claims(), tmp_path / "straight", n_jobs=1)
+    assert again.table["target_subjects"].iloc[0] > 0
+    pd.testing.assert_frame_equal(again.table, straight.table, check_exact=True)
+
+
 def test_covariates_that_tell_the_treatment_are_refused(tmp_path):
     strict = changed(propensity={"max_correlation": 0.01, "cv": 2})
     found = Study.read(strict).run(Claims(), tmp_path, n_jobs=1)

@@ -218,7 +218,7 @@ class Comparison:
         told = {key: concat(t, ignore_index=True) for key, t in followed.tables.items() if t}
         curves = _describe_profiles(result, names)
         facts = {"equipoise": self._equipoise(scores), "notes": " ".join(map(str, warned))}
-        facts["estimand"] = population.differences["estimand"]
+        facts |= {"estimand": population.differences["estimand"], "is_whole": followed.is_whole}
         tables = {"shared_balance": balance.reset_index(drop=True), "profiles": curves}
         return found | told | tables | {"facts": DataFrame([facts])}
 

@@ -56,7 +56,7 @@ class Followed(Mapping):
         self._analysis, self._population, self._events = analysis, population, events
         self._names, self._of_interest = names, of_interest
         self.rows, self.exposures = Lent(), Lent()
-        self.told, self.errors = {}, {}
+        self.told, self.errors, self.is_whole = {}, {}, True
         self.tables = {key: [] for key in ("attrition", "follow_up", "survival", "balance")}
 
     def __iter__(self):
@@ -70,6 +70,7 @@ class Followed(Mapping):
             return self._make(name)
         except Exception as error:  # of this outcome alone
             self.errors[name] = f"{type(error).__name__}: {error}"
+            self.is_whole &= isinstance(error, ValueError)  # others may not come again
             return None  # which cannot be fitted
 
     def _make(self, name):

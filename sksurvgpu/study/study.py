@@ -240,7 +240,7 @@ def _do_parts(comparison, read, write):
     """Do what is not there of a comparison; lines of what failed."""
     failures, pair = [], comparison.pair
     (scores_key, _), *analyses = comparison.parts()
-    missing = [name for name in analyses if read(name[0]) is None]
+    missing = [part for part in analyses if not _is_finished(read(part[0]))]
     try:
         arrays = read(scores_key)
         if arrays is None:
@@ -255,6 +255,11 @@ def _do_parts(comparison, read, write):
         except Exception as error:
             failures.append((*pair, analyse.args[0], _told(error)))
     return failures
+
+
+def _is_finished(arrays):
+    """Whether a part is there, with all outcomes but those that fail by what the data are."""
+    return arrays is not None and bool(np.all(arrays.get("facts/is_whole", True)))
 
 
 def _told(error):
@@ -285,10 +290,10 @@ def _on_cluster(study, database, journal, n_jobs, client):
     tasks = {}
     for k in range(len(study["comparisons"])):
         keys = [key for key, _ in Comparison(study, None, k).parts()]
-        held = {key: journal.read(key) for key in keys}
-        if None in held.values():
+        held = {key: arrays for key in keys if _is_finished(arrays := journal.read(key))}
+        if len(held) < len(keys):
             # of finished analyses a worker need only know that they are there
-            held = {k: v if k == keys[0] else v and {} for k, v in held.items() if v is not None}
+            held = {key: held[key] if key == keys[0] else {} for key in held}
             task = client.submit(_on_worker, study, database, k, held, n_jobs, pure=False)
             tasks[task] = study["comparisons"][k]
     for task in as_completed(tasks):
