@@ -9,6 +9,7 @@ import numpy as np
 
 from .._report import Figure, write_report
 from ..cohort import BalanceResult, Cohort
+from ..data.intervals import format_ratios
 from ..plotting.balance import BalanceDisplay
 from ..plotting.coefficients import CoefficientDisplay
 from ..plotting.empirical_null import EmpiricalNullDisplay
@@ -48,18 +49,13 @@ def write_page(result, path) -> Path:
     return write_report(path, study["name"], facts, sections)
 
 
-def ratio_text(ratio, lower, upper) -> str:
-    """A ratio with its interval, as papers print it."""
-    return "" if not np.isfinite(ratio) else f"{ratio:.2f} ({lower:.2f}, {upper:.2f})"
-
-
 def _tell_estimates(table):
     from pandas import DataFrame
 
-    bounds = [f"calibrated_{key}" for key in ("coef", "lower", "upper")]
+    of = {"calibrated_coef": "ratio"}
+    of |= {f"calibrated_{end}": f"ratio_{end}" for end in ("lower", "upper")}
     with np.errstate(over="ignore"):
-        calibrated = np.exp(table[bounds].to_numpy(float))
-    plain = table[["ratio", "ratio_lower", "ratio_upper"]].to_numpy(float)
+        calibrated = np.exp(table[[*of]].astype(float)).rename(columns=of)
     told = {key: table[key] for key in (*KEYS, "outcome")}
     for arm in ("target", "comparator"):
         told[f"{arm} events / persons"] = [
@@ -68,8 +64,7 @@ def _tell_estimates(table):
                 table[f"{arm}_outcomes"], table[f"{arm}_subjects"], strict=True
             )
         ]
-    told |= {"ratio (CI)": [ratio_text(*line) for line in plain]}
-    told |= {"calibrated (CI)": [ratio_text(*line) for line in calibrated]}
+    told |= {"ratio (CI)": format_ratios(table), "calibrated (CI)": format_ratios(calibrated)}
     return DataFrame(told | {"reason": table["reason"]}).set_index([*KEYS, "outcome"])
 
 
