@@ -43,6 +43,7 @@ RATIOS |= {
     }.items()
 }
 INTEGER = re.compile(r"-?\d{1,19}")
+LINES_AT_ONCE = 500_000
 KINDS = 1_000  # of covariates, by which `omop` numbers them
 DIGITS = 3  # of means and differences in files, as there
 
@@ -82,39 +83,56 @@ def check_tables(folder) -> dict:
     ValueError: the folder has no cm_attrition.csv.
     """
     from pandas import read_csv
+    from pandas.util import hash_pandas_object
 
     folder, lines = Path(folder), {}
     for name, columns in read_specification().items():
         path = folder / f"{name}.csv"
         if not path.is_file():
             raise ValueError(f"the folder has no {path.name}.")
-        table = read_csv(path, dtype=str, keep_default_na=False)
-        differing = {*table} ^ {*columns}
-        if differing:
-            raise ValueError(f"{path.name} and its specification differ in {min(differing)!r}.")
-        for column, rule in columns.items():
-            _check_column(path.name, column, table[column], rule)
+        keys, n_before = [], 0
         key = [column for column, rule in columns.items() if rule["key"]]
-        twice = table.duplicated(key)
-        if twice.any():
-            raise ValueError(
-                f"{path.name} has a key twice: {table.loc[twice, key].iloc[0].to_dict()}."
-            )
-        lines[name] = len(table)
+        options_ = {"dtype": str, "keep_default_na": False, "chunksize": LINES_AT_ONCE}
+        with read_csv(path, **options_) as chunks:  # those of balance have millions of lines
+            for table in chunks:
+                differing = {*table} ^ {*columns}
+                if differing:
+                    raise ValueError(
+                        f"{path.name} and its specification differ in {min(differing)!r}."
+                    )
+                for column, rule in columns.items():
+                    _check_column(path.name, column, table[column], rule, n_before)
+                keys.append(hash_pandas_object(table[key], index=False).to_numpy())
+                n_before += len(table)
+        of_all = np.concatenate(keys) if keys else np.empty(0, np.uint64)
+        if len(np.unique(of_all)) < n_before:
+            _find_twice(path, key)
+        lines[name] = n_before
     return lines
 
 
-def _check_column(file, column, values, rule):
+def _find_twice(path, key):
+    """Name a key that is there twice, if it is one, and not two with one hash."""
+    from pandas import read_csv
+
+    table = read_csv(path, dtype=str, keep_default_na=False, usecols=key)[key]
+    twice = table.duplicated()
+    if twice.any():
+        raise ValueError(f"{path.name} has a key twice: {table[twice].iloc[0].to_dict()}.")
+
+
+def _check_column(file, column, values, rule, n_before):
     from pandas import to_datetime, to_numeric
 
     is_empty = values == ""
     if rule["required"] and is_empty.any():
-        raise ValueError(f"{file} has no {column!r} in line {int(is_empty.argmax()) + 2:,}.")
+        line = n_before + int(is_empty.argmax()) + 2
+        raise ValueError(f"{file} has no {column!r} in line {line:,}.")
     values, kind = values[~is_empty], rule["type"]
     if kind in ("int", "bigint"):
         bits = 31 if kind == "int" else 63
-        is_wrong = values.map(lambda v: not INTEGER.fullmatch(v) or abs(int(v)) >= 2**bits)
-        is_wrong = is_wrong.astype(bool)
+        is_wrong = ~values.str.fullmatch(INTEGER)
+        is_wrong |= to_numeric(values.where(~is_wrong, "0")).abs() >= 2**bits
     elif kind == "float":
         is_wrong = ~np.isfinite(to_numeric(values, errors="coerce"))
     elif kind == "date":
