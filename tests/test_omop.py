@@ -165,6 +165,15 @@ def test_attrition_of_cohorts_drawn_otherwise(database):
     assert (np.diff(attrition[["treated", "comparators"]], axis=0) <= 0).all()
 
 
+@pytest.mark.parametrize("option", ["first_only", "descendants"])
+def test_texts_are_no_flags(database, option):
+    with pytest.raises((TypeError, ValueError), match=f"`{option}` is 'no'"):
+        database.cohort({"drug": [NEW]}, **{option: "no"})
+    drawn = database.cohort({"drug": [NEW]})
+    with pytest.raises((TypeError, ValueError), match="`common_period` is 'no'"):
+        database.compare(drawn, drawn, common_period="no")
+
+
 def test_attrition_adds_up_when_steps_come_in_another_order(database):
     every = database.cohort({"drug": [NEW]}, first_only=False, min_days=20)
     first = database.cohort({"drug": [OLD]}, washout=0)

@@ -102,6 +102,9 @@ WRONG = {
     ),
     "one drug": (changed(comparators={"b": {"drug": [1]}}), "share the drug 1"),
     "a pair": (changed(comparisons=[["new", "odl"]]), "names 'odl', not in `comparators`; did you"),
+    "no pairs": (changed(comparisons=5), "`comparisons` has 5; give pairs"),
+    "no analyses": (changed(analyses=[1]), "`analyses` must be a mapping"),
+    "lists": (changed(targets={"new": {"drug": [[1]]}}), "`targets['new']` has no concepts"),
     "an id": (
         changed(
             targets={"new": {"drug": [1], "id": 5}}, comparators={"old": {"drug": [2], "id": 5}}

@@ -70,6 +70,7 @@ class _Account:
 
 def draw(tables, concepts, descendants, gap, period, *, first_only, washout, min_days):
     """Do what `Database.cohort` says."""
+    options.flag(first_only, "first_only")
     washout = options.whole(washout, "washout", 0)
     min_days = options.whole(min_days, "min_days", 1)
     gap = options.whole(gap, "gap", 0)
@@ -162,6 +163,7 @@ def compare(target, comparator, common_period, duplicates) -> Cohort:
     """Do what `Database.compare` says."""
     from pandas import concat
 
+    options.flag(common_period, "common_period")
     options.choice(duplicates, "duplicates", (KEEP_FIRST, REMOVE))
     for name, drawn in (("target", target), ("comparator", comparator)):
         if not isinstance(drawn, DrawnCohort):

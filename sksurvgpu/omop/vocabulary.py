@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._warnings import warn
+from ..data import options
 from ..tables.ids import whole_numbers
 
 __all__ = ["find_concepts", "find_names", "list_names", "read_ids"]
@@ -17,7 +18,7 @@ def find_concepts(tables, ids, descendants=True, exclude=()):
     found, left_out = read_ids(ids, "ids"), read_ids(exclude, "exclude")
     given = np.union1d(found, left_out)
     _warn_of_unknown(given, list_names(tables, given))
-    if descendants:
+    if options.flag(descendants, "descendants"):
         found, left_out = _with_descendants(tables, found), _with_descendants(tables, left_out)
     return np.setdiff1d(found, left_out)
 

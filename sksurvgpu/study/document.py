@@ -132,7 +132,9 @@ def _read_definitions(given, kind, known):
         where = f"`{kind}[{name!r}]`"
         _check_keys(definition, (*DOMAINS, *own, *known), where)
         concepts = {key: np.atleast_1d(definition[key]) for key in DOMAINS if key in definition}
-        if not concepts or not all(c.size and c.dtype.kind in "iu" for c in concepts.values()):
+        if not concepts or not all(
+            c.size and c.ndim == 1 and c.dtype.kind in "iu" for c in concepts.values()
+        ):
             raise ValueError(
                 f"{where} has no concepts; give lists of their identifiers by domain "
                 f"({', '.join(DOMAINS)})."
@@ -173,10 +175,10 @@ def _number(study, kinds):
 def _read_comparisons(given, study):
     """Pairs of a target and a comparator: those given, or all."""
     if given is None:
-        given = [(t, c) for t in study["targets"] for c in study["comparators"] if t != c]
+        given = [[t, c] for t in study["targets"] for c in study["comparators"] if t != c]
     pairs = []
-    for pair in given:
-        if isinstance(pair, str) or len(pair) != 2:
+    for pair in given if isinstance(given, list) else [given]:
+        if not isinstance(pair, list) or len(pair) != 2:
             raise ValueError(f"`comparisons` has {pair!r}; give pairs [target, comparator].")
         for kind, name in zip(EXPOSURES, pair, strict=True):
             if name not in study[kind]:
@@ -210,6 +212,8 @@ def _check_controls(study):
 # -- analyses -------------------------------------------------------------------------------------
 def _read_analyses(given):
     analyses = {}
+    if not isinstance(given, Mapping):
+        raise TypeError("`analyses` must be a mapping from names to what each of them does.")
     for name, one in given.items():
         where = f"`analyses[{name!r}]`"
         _check_keys(one, tuple(ANALYSIS), where)
