@@ -145,6 +145,7 @@ def test_a_calibrated_result_is_a_null():
         (lambda: max_sprt(2, min_events=9), "less probable than `alpha`"),
         (lambda: max_sprt([2, 4], share=0.5), "no signal is possible"),
         (lambda: max_sprt(4, share=0.5, min_events=5), "no signal is possible"),
+        (lambda: max_sprt([1, 2], min_events=50), "no signal is possible: 50 or more events"),
         (lambda: max_sprt(10, null=(0.1, -0.2)), "standard deviation"),
         (lambda: max_sprt(10, null=0.1), "null"),
         (lambda: max_sprt(10).statistic(11, 0), "positive"),

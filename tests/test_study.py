@@ -91,7 +91,7 @@ WRONG = {
         changed(targets={"a": {"drugs": [1]}}),
         "unknown key 'drugs'; did you mean 'drug'",
     ),
-    "concepts": (changed(targets={"a": {"drug": ["x"]}}), "has no concepts"),
+    "concepts": (changed(targets={"a": {"drug": ["x"]}}), "must have concepts"),
     "a control by name": (
         changed(negative_controls={"bleeding": {"condition": [3]}}),
         "'bleeding' is defined twice",
@@ -104,14 +104,14 @@ WRONG = {
     "a pair": (changed(comparisons=[["new", "odl"]]), "names 'odl', not in `comparators`; did you"),
     "no pairs": (changed(comparisons=5), "`comparisons` has 5; give pairs"),
     "no analyses": (changed(analyses=[1]), "`analyses` must be a mapping"),
-    "lists": (changed(targets={"new": {"drug": [[1]]}}), "`targets['new']` has no concepts"),
+    "lists": (changed(targets={"new": {"drug": [[1]]}}), "`targets['new']` must have concepts"),
     "an id": (
         changed(
             targets={"new": {"drug": [1], "id": 5}}, comparators={"old": {"drug": [2], "id": 5}}
         ),
         "occurs twice",
     ),
-    "a model": (changed(analyses={"x": {"model": "coxx"}}), "model` is 'coxx'"),
+    "a model": (changed(analyses={"x": {"model": "coxx"}}), "'model']` is 'coxx'"),
     "a step": (
         changed(analyses={"x": {"adjustment": {"matching": {}}}}),
         f"{ANALYSIS} adjustment has an unknown key 'matching'",
@@ -136,7 +136,7 @@ WRONG = {
     "a threshold": (changed(diagnostics={"min_equipoise": -1}), "min_equipoise"),
     "a true ratio": (
         changed(positive_controls={"p": {"condition": [99]}}),
-        "true_ratio` is None, must be a positive",
+        "'true_ratio']` is None, must be a positive",
     ),
 }
 

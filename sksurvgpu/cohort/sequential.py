@@ -29,6 +29,7 @@ from .watches import Watch, at_looks, log_ratio, normal_bounds, ratios_of, stead
 __all__ = ["SequentialBoundary", "group_sequential", "max_sprt"]
 
 PROBABILITY = "must be a probability between 0 and 1"
+NO_SIGNAL = 1e-6  # share of alpha that is spent where none is to be expected
 SPENDING = {
     "obrien-fleming": lambda t, alpha: erfc(ndtri(1.0 - alpha / 2.0) / np.sqrt(2.0 * t)),
     "pocock": lambda t, alpha: alpha * np.log1p((np.e - 1.0) * t),
@@ -177,8 +178,14 @@ def max_sprt(looks, *, share=None, alpha=0.05, min_events=1, first=0, null=None)
         critical, *plan = steadily(watch, of[0], alpha, first)
     else:
         critical, *plan = at_looks(watch, of.astype(np.float64), alpha)
+    spent = watch.spent(*plan)
+    if not spent[-1] > NO_SIGNAL * alpha:
+        raise ValueError(
+            f"no signal is possible: {min_events:,} or more events (`min_events`) are not to be "
+            "expected by the last of `looks`."
+        )
     columns = {"expected" if share is None else "all": plan[0], "events": plan[1]}
-    table = _table_of_looks(columns | {"spent": watch.spent(*plan)})
+    table = _table_of_looks(columns | {"spent": spent})
     return SequentialBoundary(table, float(critical), alpha, share)
 
 

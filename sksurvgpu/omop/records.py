@@ -222,6 +222,11 @@ def join_eras(tables, exposures, events, gap, descendants):
         "SELECT s.id, e.date AS day FROM sksurvgpu_subjects s JOIN sksurvgpu_outcomes e "
         "ON e.id = s.person AND e.date BETWEEN s.start AND s.stop ORDER BY ALL"
     )
+    is_known = periods["birth"].notna()
+    if not is_known.all():
+        warn(f"{(~is_known).sum():,} subjects whose year of birth is not known are left out.")
+        periods, known = periods[is_known], periods.loc[is_known, "id"]
+        eras, outcomes = (lines[lines["id"].isin(known)].copy() for lines in (eras, outcomes))
     eras["era"] = np.array(labels, dtype=object)[eras["era"].to_numpy()]
     return {"periods": periods, "eras": eras, "outcomes": outcomes, "birth": "birth"}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from textwrap import fill
 
+import numpy as np
+
 from ._display import Display, wrong_type
 from ._style import MUTED, count_of
 
@@ -15,7 +17,7 @@ LEFT, RIGHT = 0.28, 0.75  # where boxes are, of the width of the axes
 
 
 class AttritionDisplay(Display):
-    r"""A box for those who are left after each step, and beside it one for those who are not.
+    r"""A box for those who are left after steps, and beside it one for those who are not.
 
     Parameters
     ----------
@@ -86,14 +88,17 @@ class AttritionDisplay(Display):
         kept = table.drop(columns="left_out", errors="ignore")
         total = kept.iloc[:, 0]
         gone = table["left_out"] if "left_out" in table else -total.diff().fillna(0.0)
+        is_shown = np.asarray(gone != 0).copy()  # a step that left out nobody has no box
+        is_shown[:1] = True
+        kept, gone = kept[is_shown], gone[is_shown]
         box = {"boxstyle": "round,pad=0.4", "facecolor": "none", "edgecolor": MUTED}
         style = {"ha": "center", "va": "center", "bbox": box}
         line = {"arrowstyle": "<-", "color": MUTED, "shrinkB": 0}
-        with self._on_axes(ax, lambda: ROW * len(table)) as ax:
-            ax.set(xlim=(0, 1), ylim=(len(table) - 0.5, -0.5))
+        with self._on_axes(ax, lambda: ROW * len(kept)) as ax:
+            ax.set(xlim=(0, 1), ylim=(len(kept) - 0.5, -0.5))
             ax.axis("off")
             self.boxes_, self.left_out_ = [], []
-            for k, (step, n_gone) in enumerate(zip(table.index, gone, strict=True)):
+            for k, (step, n_gone) in enumerate(gone.items()):
                 place = {"xytext": (LEFT, k), "arrowprops": line if k else None}
                 text = _describe(kept.iloc[k])
                 self.boxes_.append(ax.annotate(text, (LEFT, max(k - 0.75, 0)), **place, **style))

@@ -91,7 +91,10 @@ def _parse(source):
             ) from error
         found = json.loads(json.dumps(yaml.safe_load(text), default=str))
     else:
-        found = json.loads(text)
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"{path.name} is no JSON: {error}.") from error
     if not isinstance(found, Mapping):
         raise TypeError(f"{path.name} holds a {type(found).__name__}, must be a mapping of keys.")
     return found
@@ -136,8 +139,8 @@ def _read_definitions(given, kind, known):
             c.size and c.ndim == 1 and c.dtype.kind in "iu" for c in concepts.values()
         ):
             raise ValueError(
-                f"{where} has no concepts; give lists of their identifiers by domain "
-                f"({', '.join(DOMAINS)})."
+                f"{where} must have concepts: lists of their identifiers, whole numbers, by "
+                f"domain ({', '.join(DOMAINS)})."
             )
         rest = {key: value for key, value in definition.items() if key in known}
         found[str(name)] = {
@@ -147,7 +150,9 @@ def _read_definitions(given, kind, known):
         }
         if kind == "positive_controls":
             rule = "must be a positive number"
-            options.number(definition.get("true_ratio"), f"{where} true_ratio", rule, above=0)
+            options.number(
+                definition.get("true_ratio"), f"{kind}[{name!r}]['true_ratio']", rule, above=0
+            )
     return found
 
 
@@ -218,7 +223,7 @@ def _read_analyses(given):
         where = f"`analyses[{name!r}]`"
         _check_keys(one, tuple(ANALYSIS), where)
         one = ANALYSIS | {key: value for key, value in one.items() if value is not None}
-        options.choice(one["model"], f"{where} model", MODELS)
+        options.choice(one["model"], f"analyses[{name!r}]['model']", MODELS)
         _check_keys(one["time_at_risk"], _arguments(time_at_risk), f"{where} time_at_risk")
         _check_keys(one["adjustment"], tuple(ADJUSTMENTS), f"{where} adjustment")
         for step, arguments in one["adjustment"].items():

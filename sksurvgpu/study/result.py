@@ -78,7 +78,9 @@ class StudyResult(Result):
 
     def _title(self) -> str:
         of_interest = self.table["kind"] == "interest"
-        n_shown = int((of_interest & self.table["unblind"]).sum())
+        n_shown = int(
+            (of_interest & self.table["unblind"] & (self.table["status"] != "failed")).sum()
+        )
         return (
             f"StudyResult of {counted(len(self._study['comparisons']), 'comparisons')}: "
             f"{counted(int(of_interest.sum()), 'estimates')} of interest, {n_shown:,} unblinded; "
@@ -216,4 +218,7 @@ def _hide(lines):
     is_hidden = (shown["kind"] == "interest") & ~shown["unblind"].astype(bool)
     shown.loc[is_hidden, [*EFFECT, *calibrated]] = np.nan
     shown.loc[is_hidden, ["status", "message"]] = "hidden", ""
+    has_failed = (shown["status"] == "failed") & ~is_hidden
+    told = [f"no estimate: {message}" for message in shown.loc[has_failed, "message"]]
+    shown.loc[has_failed, "reason"] = told
     return shown
