@@ -314,7 +314,7 @@ def test_estimates_say_what_would_run(monkeypatch):
     [line] = Study.read(DOCUMENT).estimate(Claims(), n_jobs=1).to_dict("records")
     assert line["target_persons"] + line["comparator_persons"] == 900
     assert (line["analyses"], line["outcomes"]) == (2, 7)
-    assert line["basis"].startswith("400 persons of comparison 0 took")
+    assert line["basis"].startswith("100 and 400 persons of comparison 0 took")
     assert line["seconds"] > 0
 
 

@@ -114,11 +114,14 @@ class Study(Result):
         if not is_there.any():
             return table
         first = int(np.argmax(is_there))
-        n_pilot, reading, fitting, message = self._try(database, first, n_jobs, len(lines))
+        pilots, reading, message = self._try(database, first, n_jobs, len(lines))
         n_persons = table["target_persons"] + table["comparator_persons"]
-        table["seconds"] = seconds + reading + fitting * n_persons / n_pilot
+        (n_few, of_few), (n_pilot, fitting) = pilots
+        slope = min(max(0.0, (fitting - of_few) / max(n_pilot - n_few, 1)), fitting / n_pilot)
+        table["seconds"] = seconds + reading + fitting + slope * (n_persons - n_pilot)
         table["basis"] = (
-            f"{n_pilot:,} persons of comparison {first} took {fitting:.1f} s, scaled by persons"
+            f"{n_few:,} and {n_pilot:,} persons of comparison {first} took {of_few:.1f} and "
+            f"{fitting:.1f} s, on a line by persons"
             f"{message}, and {seconds + reading:.1f} s to read records of each comparison"
         )
         return table
@@ -132,13 +135,17 @@ class Study(Result):
             warm.events(name)
         reading = (time.perf_counter() - begin) / n_comparisons
         _do_parts(warm, {}.get, {}.__setitem__)  # so that nothing is compiled below
-        pilot, made = Comparison(self.document, database, k, n_jobs, events, most=PILOT), {}
-        n_pilot, begin = len(pilot.cohort.table), time.perf_counter()
-        pilot.treated  # noqa: B018 (which reads covariates)
-        between = time.perf_counter()
-        failures = _do_parts(pilot, made.get, made.__setitem__)
+        pilots = []
+        for most in (PILOT // 4, PILOT):
+            made: dict = {}
+            pilot = Comparison(self.document, database, k, n_jobs, events, most=most)
+            begin = time.perf_counter()
+            pilot.treated  # noqa: B018 (which reads covariates)
+            between = time.perf_counter()
+            failures = _do_parts(pilot, made.get, made.__setitem__)
+            pilots.append((len(pilot.cohort.table), time.perf_counter() - between))
         message = f" until it failed ({failures[0][-1]})" if failures else ""
-        return n_pilot, reading + between - begin, time.perf_counter() - between, message
+        return pilots, reading + between - begin, message
 
     def _count(self, database, k):
         """Line of a comparison: who would be compared."""
