@@ -220,6 +220,11 @@ def test_table_one_has_shares_of_codes_and_means_of_numbers():
     ]
 
 
+def test_numbers_whose_mean_is_their_prevalence_are_no_shares():
+    table = balance(pd.DataFrame({"dose": [0.5, 1.5, 0.5, 1.5]}), [1, 1, 0, 0]).table_one()
+    assert table["before"].loc["dose", "treated"] == "1.0 (0.7)"
+
+
 def test_differences_that_an_adjustment_turned_around_are_named():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"age": rng.normal(size=900), "code": rng.normal(size=900)})

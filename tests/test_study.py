@@ -11,7 +11,7 @@ from sksurvgpu import from_long
 from sksurvgpu.cohort import Cohort
 from sksurvgpu.datasets import simulate_claims, simulate_omop
 from sksurvgpu.omop import Database
-from sksurvgpu.study import Study, StudyResult, check_tables, comparison, study
+from sksurvgpu.study import Study, StudyResult, check_tables, comparison, study, tables
 from sksurvgpu.study.differences import describe_differences, difference_p_values
 from sksurvgpu.study.tables import read_specification
 
@@ -379,7 +379,8 @@ def test_differences_are_those_of_their_formulas():
 
 
 def test_p_values_of_differences():
-    # computeBalanceP(c(0.05, 0.1, -0.3), c(0.01, 0.01, 0.01), 0.1) of CohortMethod 6.0.2
+    # R 4.2.2, by the formula of computeBalanceP(c(0.05, 0.1, -0.3), rep(0.01, 3), 0.1) in the
+    # source of CohortMethod 6.0.2
     found = difference_p_values(np.array([0.05, 0.1, -0.3]), np.full(3, 0.01), 0.1)
     np.testing.assert_allclose(found, [0.758269662, 0.522750132, 0.0227818032], rtol=1e-6)
 
@@ -448,12 +449,17 @@ BROKEN = {
     "a number": (lambda t: t.assign(rr="much"), "'much' in 'rr'"),
     "a key": (lambda t: pd.concat([t, t]), "has a key twice"),
     "missing": (lambda t: t.assign(outcome_id=""), "no 'outcome_id' in line 2"),
+    "missing later": (
+        lambda t: t.assign(outcome_id=t["outcome_id"].where(t.index != 9, "")),
+        "no 'outcome_id' in line 11",
+    ),
     "size": (lambda t: t.assign(analysis_id=str(2**31)), "'2147483648' in 'analysis_id'"),
 }
 
 
 @pytest.mark.parametrize("wrong", BROKEN)
-def test_tables_are_checked(result, tmp_path, wrong):
+def test_tables_are_checked(result, tmp_path, wrong, monkeypatch):
+    monkeypatch.setattr(tables, "LINES_AT_ONCE", 4)  # so that keys that are alike are apart
     change, message = BROKEN[wrong]
     path = result.export(tmp_path) / "cm_result.csv"
     change(pd.read_csv(path, dtype=str)).to_csv(path, index=False)

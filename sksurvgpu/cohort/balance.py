@@ -172,12 +172,12 @@ class BalanceResult(Result):
         return DataFrame(columns, index=["n", *self.table.index])
 
     def _is_binary(self):
-        """Columns whose means are their prevalences."""
-        parts = (
-            self.table[[f"{part}_{arm}_before" for arm in ARMS]] for part in ("mean", "prevalence")
+        """Whether means are shares of ones, and say how columns vary."""
+        mean, ones, sd = (
+            self.table[[f"{part}_{arm}_before" for arm in ARMS]].to_numpy()
+            for part in ("mean", "prevalence", "sd")
         )
-        mean, ones = (part.to_numpy() for part in parts)
-        return (np.abs(mean - ones) <= ROUNDING).all(axis=1)
+        return (np.abs(mean - ones) + np.abs(sd**2 - ones * (1 - ones)) <= ROUNDING).all(axis=1)
 
 
 def balance(

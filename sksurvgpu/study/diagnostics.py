@@ -36,12 +36,13 @@ CALIBRATED = ("coef", "standard_error", "lower", "upper", "p_value")
 
 
 def judge_differences(table, thresholds, prefix="") -> dict:
-    """Largest difference after, and the smallest p-value of all, times their number."""
+    """Largest difference after, and the smallest p-value by Bonferroni."""
     difference, variance = table["std_diff_after"], table["std_diff_var_after"]
     p = difference_p_values(difference, variance, thresholds["max_difference"])
     n_tests = int(np.isfinite(variance).sum())
     is_known = bool(difference.notna().any())
-    smallest = n_tests * float(np.nanmin(p)) if n_tests and np.isfinite(p).any() else np.nan
+    is_tested = n_tests > 0 and np.isfinite(p).any()
+    smallest = min(1.0, n_tests * float(np.nanmin(p))) if is_tested else np.nan
     largest = float(difference.abs().max()) if is_known else np.nan
     return {f"{prefix}max_sdm": largest, f"{prefix}sdm_family_wise_min_p": smallest}
 

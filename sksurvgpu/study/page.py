@@ -19,6 +19,8 @@ from .diagnostics import DIAGNOSTICS_OF
 __all__ = ["write_page"]
 
 MOST_ROWS = 25  # of a forest plot
+EFFECTS = {"cox": "hazard ratio", "fine_gray": "hazard ratio", "logistic": "odds ratio"}
+EFFECTS["poisson"] = "rate ratio"
 KEYS = ["target", "comparator", "analysis"]
 
 
@@ -109,8 +111,9 @@ def _of_analysis(result, of_interest, numbers, group, parts):
         label = "Estimates of negative controls and the empirical null"
         yield f"{title}: negative controls", "", Figure(display.plot, label)
     if len(own):
+        model = result._study["analyses"][group[-1]]["model"]
         bounds = {end: np.log(own[f"ratio_{end}"]) for end in ("lower", "upper")}
         display = CoefficientDisplay(
-            own[["coef"]].assign(**bounds), effect="hazard ratio", level=0.95
+            own[["coef"]].assign(**bounds), effect=EFFECTS[model], level=0.95
         )
         yield f"{title}: effects", "", Figure(display.plot, "Ratios with intervals")

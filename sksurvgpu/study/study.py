@@ -89,7 +89,7 @@ class Study(Result):
     def estimate(self, database, n_jobs=None) -> Any:
         """Say what would run, and about how long it would take.
 
-        Cohorts are drawn, and up to 2,000 persons of the first comparison go through all of it.
+        Cohorts are drawn, and 500 and 2,000 persons of the first comparison go through all of it.
 
         Parameters
         ----------
