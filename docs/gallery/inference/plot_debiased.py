@@ -1,17 +1,17 @@
 """
-Intervals after a lasso: taking the bias back
-=============================================
+Debiased intervals after a lasso
+================================
 
-A lasso shrinks, so that intervals around its coefficients would be in the
-wrong place. One step of Newton's method takes the bias back; what comes out
-has an interval for each column, selected or not. Whether intervals hold the
-truth can be seen where it is known: in simulated data.
+A lasso shrinks coefficients, so that intervals around them would be in the
+wrong place. One step of Newton's method removes the bias and gives an
+interval for each column, selected or not. Simulated data, where the truth
+is known, show how often the intervals contain it.
 """
 
 # %%
-# 500 rows of 40 correlated columns, of which 8 have an effect. The
-# information criterion BIC chooses a penalty, and
-# :func:`~sksurvgpu.debiased` takes the fit and its rows.
+# The data are 500 rows of 40 correlated columns, of which 8 have an effect.
+# The information criterion BIC chooses a penalty; pass the fit and its rows
+# to :func:`~sksurvgpu.debiased`.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,7 +32,8 @@ def analyse(seed):
 
 
 # %%
-# In ten data sets, the share of intervals that hold the truth:
+# Coverage, the proportion of intervals that contain the truth, in ten data
+# sets:
 
 tables = pd.concat(
     [analyse(seed) for seed in range(10)],
@@ -44,10 +45,10 @@ kind = np.where(tables["truth"] == 0, "no effect", "effect")
 holds.groupby(kind).agg(["mean", "size"]).round(3)
 
 # %%
-# One of the data sets. What to see: coefficients of the lasso, orange, lie
-# between the truth, black, and zero. Debiased ones scatter around the
-# truth, and their 95 % intervals hold it for most columns, also for those
-# that have no effect.
+# The figure shows one of the data sets. Coefficients of the lasso (orange)
+# lie between the truth (black) and zero. Debiased ones scatter around the
+# truth, and their 95 % intervals contain it for most columns, also for
+# those without an effect.
 
 table = tables.loc[1].sort_values("truth").reset_index(drop=True)
 figure, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
@@ -79,6 +80,6 @@ ax.set_xticks([])
 legend = ax.legend(frameon=False, loc="upper left")
 
 # %%
-# Not shown: columns by the hundred. There, intervals come from quadratic
-# programs and cover less than they say (:doc:`/guide/selection` has the
+# Not shown: hundreds of columns. There, intervals come from quadratic
+# programs and cover less than they claim (:doc:`/guide/selection` has the
 # figures). For a single exposure of interest, leave it out of the penalty.

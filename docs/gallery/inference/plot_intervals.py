@@ -2,15 +2,15 @@
 Three intervals: Wald, profile likelihood, bootstrap
 ====================================================
 
-How sure is a hazard ratio? Wald's interval is a formula, the profile fits
-the others again at each value of the coefficient, and the bootstrap draws
-the patients anew. Where there are many events they agree, and where they do
-not is worth a look.
+This example compares three intervals of a hazard ratio. Wald's interval is
+a formula, the profile likelihood refits the other coefficients at each
+value of the one of interest, and the bootstrap draws patients at random.
+They agree if there are many events.
 """
 
 # %%
-# 500 patients of Worcester after an infarction of the heart, of whom 215
-# died, from scikit-survival.
+# The data are 500 patients of Worcester after a myocardial infarction, of
+# whom 215 died, from scikit-survival.
 
 import pandas as pd
 from sksurv.datasets import load_whas500
@@ -37,7 +37,7 @@ X = pd.DataFrame(
 (X[["heart failure", "shock", "heart block"]]).sum()
 
 # %%
-# Patients with a shock or a complete heart block are few.
+# Few patients have a shock or a complete heart block.
 
 model = CoxLassoCCD(alpha=0).fit(X, y)
 profiles = profile_likelihood(model, X, y, list(X.columns), n_points=40)
@@ -49,11 +49,10 @@ results = {
 forest = CoefficientDisplay.from_result(results)
 
 # %%
-# What to see: for age and heart rate the three are the same. For shock and
+# For age and heart rate the three intervals are the same. For shock and
 # heart block they differ: the profile reaches farther down than Wald's
-# interval, because with few patients the likelihood is not a parabola, and
-# the bootstrap reaches elsewhere again, as some draws have hardly a patient
-# with a block.
+# interval, because with few patients the likelihood is not a parabola. The
+# bootstrap differs again, as some draws have hardly a patient with a block.
 
 pd.concat(
     {
@@ -64,13 +63,14 @@ pd.concat(
 )
 
 # %%
-# The profiles themselves, on a logarithmic axis of the ratio. That of age
-# is a parabola, and that of heart block leans to one side.
+# The profile likelihoods, on a logarithmic axis of the ratio: that of age
+# is a parabola, and that of heart block is skewed.
 
 display = ProfileDisplay.from_result(
     profiles, columns=["age, 10 years", "shock", "heart block"]
 )
 
 # %%
-# Not shown: penalties. With one, Wald's formula does not hold, and the
-# others answer to a narrower question: see :doc:`/guide/resampling`.
+# Not shown: penalties. With a penalty, Wald's formula does not hold, and
+# the other intervals answer a narrower question: see
+# :doc:`/guide/resampling`.

@@ -1,16 +1,16 @@
 """
-Three classes, and how sure their probabilities are
-===================================================
+Three classes with uncertain probabilities
+==========================================
 
-A probability of 0.7 may be well known or a guess. A Bayesian multinomial
-regression draws many models from their posterior: their mean is the
-probability, their spread says how sure it is. Far from the data it should
-be less sure, and is.
+This example shows the uncertainty of predicted class probabilities. A
+Bayesian multinomial regression draws many models from their posterior:
+their mean is the probability, and their spread its uncertainty, which grows
+far from the data.
 """
 
 # %%
-# 178 wines of three growers, from scikit-learn, by two of their
-# measurements.
+# The data are 178 wines of three growers, from scikit-learn, by two of
+# their measurements.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,8 +35,8 @@ model.summary()[["mean", "lower", "upper", "r_hat"]].round(2)
 # deviation of a column: wines of the first have more alcohol, those of the
 # third a deeper colour.
 #
-# A map of all wines: on the left the most probable grower, on the right the
-# width of the 90 % interval of their probability.
+# The map shows the most probable grower on the left and, on the right, the
+# width of the 90 % interval of this probability.
 
 alcohol, color = np.meshgrid(
     np.linspace(10.5, 15.5, 60), np.linspace(0, 14, 60)
@@ -87,9 +87,9 @@ axes[0].set_ylabel("color intensity")
 legend = axes[0].legend(loc="upper left", fontsize=8)
 
 # %%
-# What to see: borders are straight, as the model is linear. Uncertainty is
-# largest along them, above all where there are no wines; in the midst of a
-# grower's own wines there is hardly any.
+# Borders are straight, as the model is linear. Uncertainty is largest along
+# them, above all where there are no wines; it is small in the middle of the
+# wines of a grower.
 #
-# Not shown: uncertainty about the model itself. Where borders are not
-# straight, it is sure of the wrong thing.
+# Not shown: uncertainty about the model itself: if true borders are not
+# straight, the model is wrong and certain.

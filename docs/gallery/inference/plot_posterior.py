@@ -2,15 +2,16 @@
 A Bayesian lasso and a horseshoe on the diabetes data
 =====================================================
 
-What does a shrinking prior make of many correlated columns, and how sure is
-it? The lasso's prior shrinks everything; the horseshoe leaves large
-coefficients alone and squeezes the others. Before that: have the chains
-arrived?
+This example compares two shrinking priors for many correlated columns. The
+lasso's prior shrinks all coefficients; the horseshoe hardly shrinks large
+ones and shrinks small ones more. It also shows how to check the convergence
+of the chains.
 """
 
 # %%
-# The progression of diabetes in 442 patients, from scikit-learn, by ten
-# measurements and ten products of some of them, on one scale.
+# The data are the progression of diabetes in 442 patients, from
+# scikit-learn, with ten measurements and ten products of some of them,
+# standardized.
 
 # sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
@@ -30,10 +31,10 @@ X = scale.fit_transform(
 )
 
 # %%
-# Four chains each. The horseshoe's move more slowly, and get more draws. A
-# fit warns where chains disagree or are worth too little; here are the
-# worst of all parameters. R-hat is 1 where chains agree; the bulk ESS is
-# the number of independent draws that they are worth.
+# Each model has four chains. The horseshoe's move more slowly and get more
+# draws. A fit warns if chains disagree or have too few effective draws. The
+# table has the worst of all parameters: R-hat is 1 if chains agree; the
+# bulk ESS is the number of independent draws with the same information.
 
 lasso = BayesianLasso(n_tune=500, n_draws=500).fit(X, data.target)
 horseshoe = BayesianLasso(
@@ -54,16 +55,16 @@ pd.DataFrame(worst, index=["largest R-hat", "least bulk ESS"]).T.round(
 
 # %%
 # The slowest parameters of the horseshoe, draws on the left and densities
-# on the right: four chains that cannot be told apart, and no trend.
+# on the right: the four chains look alike, without a trend.
 
 trace = TraceDisplay.from_estimator(horseshoe, n_worst=2)
 
 # %%
 # Posterior means and 95 % intervals of the twelve largest coefficients.
-# What to see: body mass, blood pressure, sex and s5, which is about
-# triglycerides, are far from zero under both priors. What is small, the
-# horseshoe pulls closer to zero; and of s1, a cholesterol, it does not know
-# whether to let go, so that the interval is long.
+# Body mass, blood pressure, sex and s5, related to triglycerides, are far
+# from zero under both priors. The horseshoe shrinks small coefficients
+# more. It is undecided about s1, a cholesterol, so that its interval is
+# long.
 
 largest = lasso.posterior_.intervals["coef"].abs().nlargest(12).index
 figure, ax = plt.subplots(figsize=(8, 6), layout="constrained")
@@ -73,6 +74,6 @@ forest = CoefficientDisplay.from_result(
 )
 
 # %%
-# Not shown: that errors are normal and of one size, which the model
-# assumes, and the choice between the priors, which is one of what is
-# believed about small effects.
+# Not shown: assumptions. The model assumes normal errors of constant
+# variance. The choice between the priors depends on what you believe about
+# small effects.

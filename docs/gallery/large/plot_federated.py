@@ -1,17 +1,16 @@
 """
-Hospitals that keep their rows
-==============================
+A federated fit of four hospital groups
+=======================================
 
-Four hospital groups may not give away a single row, and want the model of
-all of them. Each adds its part to sums over all rows, from which each fits
-the same model. What comes out is the fit of all rows, not an average of
-four fits.
+Four hospital groups fit one model without exchanging rows. Each adds its
+part to sums over all rows, from which each fits the same model. The result
+is the fit of all rows, not an average of four fits.
 """
 
 # %%
-# 6,805 patients who began a dialysis in one of 67 centres of Rio de
-# Janeiro, from the package SurvSet, with months until death. The centres
-# are put together to four groups, as if these were apart.
+# The data are 6,805 patients who began dialysis in one of 67 centres of Rio
+# de Janeiro, from the package SurvSet, with months until death. The centres
+# are combined into four groups.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,10 +34,10 @@ members = {f"group {k + 1}": np.flatnonzero(group == k) for k in range(4)}
 {name: len(rows) for name, rows in members.items()}
 
 # %%
-# A site has rules of its own: here nothing leaves that is a sum over fewer
-# than ten rows, and each row has a secret weight of about one (`blur`), so
-# that nothing can be counted. Follow-up times are rounded up to a grid that
-# all sites can serve, which is agreed on without looking at single rows.
+# Each site has rules: here it sends no sum over fewer than ten rows, and
+# each row has a secret weight of about one (`blur`), so that nothing can be
+# counted. Follow-up times are rounded up to a grid that all sites can
+# serve, which is agreed on without looking at single rows.
 
 estimator = CoxLassoCCD(alpha=0)
 rules = Rules(min_rows=10)
@@ -55,8 +54,8 @@ print(len(coordinator.grid_), "times")
 print(coordinator.n_exchanges_, "messages to every site")
 
 # %%
-# Beside the fit of all rows, which nobody could have made. What is left of
-# a difference is that of the coarser times, and of the blur:
+# Compare with the fit of all rows, which nobody could make in practice. The
+# remaining difference comes from the coarser times and the blur:
 
 pooled = CoxLassoCCD(alpha=0).fit(X, y)
 pd.DataFrame(
@@ -64,9 +63,9 @@ pd.DataFrame(
 ).round(3)
 
 # %%
-# What to see: single groups have wide intervals, and estimates on both
-# sides of the dashed lines, which are the federated fit. Diseases are
-# compared with high blood pressure.
+# Single groups have wide intervals, and estimates on both sides of the
+# dashed lines, which are the federated fit. Diseases are compared with high
+# blood pressure.
 
 alone = {}
 for name, rows in members.items():
@@ -84,7 +83,7 @@ for row, ratio in enumerate(np.exp(federated.coef_)):
     )
 
 # %%
-# Not shown: nobody has seen a sum of one group. What each group sent was
-# covered by random numbers that cancel in the sum of all, and the
-# coordinator could not choose what was summed: :doc:`/guide/federated`
-# says who learns what, and what is not covered.
+# Not shown: the protection of rows. Nobody has seen a sum of one group. The
+# parts of each group were covered by random numbers that cancel in the sum
+# of all, and the coordinator could not choose what was summed.
+# :doc:`/guide/federated` says who learns what, and what is not protected.

@@ -2,14 +2,14 @@
 From lines of codes to a model
 ==============================
 
-Databases hold diagnoses and prescriptions as lines: person, code, date.
-Which ones were in the last month before somebody enters a study, and which
-in the year before that? ``from_long`` makes a column of each code and
-window, sparse all the way, and keeps account of what it left out.
+Databases store diagnoses and prescriptions as lines of person, code and
+date. ``from_long`` makes a sparse column of each code and time window, here
+of the last month and the last year before a person enters a study, and
+counts what it left out.
 """
 
 # %%
-# Claims of 8,000 persons, simulated: 200 codes, 300,000 lines.
+# The data are simulated claims of 8,000 persons: 200 codes, 300,000 lines.
 # ``index_date`` is the day on which a person enters.
 
 import matplotlib.pyplot as plt
@@ -21,9 +21,9 @@ claims = simulate_claims(8_000, 200, n_records=300_000, random_state=1)
 claims.records.head(3)
 
 # %%
-# Lines of the index date and later are in no window: they would tell of the
-# future. Of repeated codes it counts that they are there, and columns that
-# fewer than 50 persons have are left out.
+# Lines of the index date and later are in no window, because they would be
+# information from the future. A column is 1 if its code is present, however
+# often; columns of fewer than 50 persons are left out.
 
 data = from_long(
     claims.persons,
@@ -41,8 +41,8 @@ data = from_long(
 data.report
 
 # %%
-# The outcome is the first infarction after the index date. Who had one
-# before leaves, and ``cohort.rows`` says which rows of the columns stay.
+# The outcome is the first infarction after the index date. Persons with an
+# earlier one are left out; ``cohort.rows`` are the rows of the others.
 
 infarctions = claims.outcomes[claims.outcomes["outcome"] == "infarction"]
 cohort = time_at_risk(
@@ -56,7 +56,7 @@ X
 
 # %%
 # Age and sex have no penalty. The design stays sparse in the fit, and names
-# of columns are those of codes and windows.
+# of columns combine codes and windows.
 
 model = CoxLassoCV(
     cv=5, n_alphas=20, penalty_factor={"age": 0, "female": 0}
@@ -65,14 +65,14 @@ selected = model.summary().query("coef != 0")
 len(selected), X.shape[1]
 
 # %%
-# What to see: the largest of the coefficients, shrunken as they are. Most
-# are of the longer window, which has more persons with a code. The codes
-# have numbers for names, since nobody has invented diseases for them.
+# The figure shows the largest coefficients, shrunken by the penalty. Most
+# are of the longer window, which has more persons with a code. The
+# simulated codes are numbers without names of diseases.
 
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 display = CoefficientDisplay.from_estimator(model, n_top=12, ax=ax)
 
 # %%
-# Not shown: a person without a line need not be healthy. Where people are
-# observed for less than a year before the index date, the absence of a code
-# says less.
+# Not shown: missing records. A person without a line need not be healthy.
+# If people are observed for less than a year before the index date, the
+# absence of a code says less.

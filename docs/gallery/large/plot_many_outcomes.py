@@ -2,15 +2,15 @@
 One exposure, many outcomes: free light chains and causes of death
 ==================================================================
 
-Free light chains in the blood foretell death. Of what? The same model is
-fitted to each cause in one call; the rows of the covariates are read once,
-and what goes wrong with one outcome is said in its line.
+High free light chains in the blood predict death. This example fits the
+same model to each cause of death in one call. The rows of the covariates
+are read once, and errors with one outcome are reported in its line.
 """
 
 # %%
-# 7,874 persons of Olmsted County, from scikit-survival, with the chapter of
-# the International Classification of Diseases for those who died
-# (Dispenzieri and others 2012).
+# The data are 7,874 persons of Olmsted County, from scikit-survival, with
+# the chapter of the International Classification of Diseases for those who
+# died (Dispenzieri and others 2012).
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -46,11 +46,11 @@ result.table[["n_events", "hazard_ratio", "p_value", "status"]].round(
 ).head()
 
 # %%
-# What to see: persons with twice the light chains die of nearly everything
-# more often, of infections four times as often, but not of external causes
-# such as accidents, of which blood should not tell. Causes with few deaths
-# (their number is in brackets) have wide intervals, which end in an arrow
-# where they leave the figure.
+# Persons with twice the light chains die more often of nearly all causes,
+# of infections four times as often, but not of external causes such as
+# accidents, which blood should not predict. Causes with few deaths (numbers
+# in brackets) have wide intervals, which end in an arrow at the edge of the
+# figure.
 
 table = result.table[["coef", "lower", "upper"]].sort_values(
     "coef", ascending=False
@@ -64,6 +64,6 @@ display = CoefficientDisplay(table, effect="hazard ratio", level=0.95).plot(
 )
 
 # %%
-# Not shown: that intervals hold all at once. Each holds by itself, and
-# among sixteen one may miss. Kidneys that fail raise light chains, and are
-# not in the model.
+# Not shown: multiple testing. Each interval holds by itself, not all at
+# once: among sixteen one may miss. Kidney failure raises light chains, and
+# is not in the model.

@@ -1,16 +1,16 @@
 """
-Files larger than memory: 51,319 hard drives, in parts
-======================================================
+Files larger than memory: 51,319 hard drives
+============================================
 
-A table that does not fit into memory is written to a folder once, batch by
-batch, and fitted from there: each part answers with sums over its rows. The
-model is the one of all rows.
+Write a table that does not fit into memory to a folder of partitions, batch
+by batch, and fit the model from there. Each partition answers with sums
+over its rows, and the model equals that of all rows.
 """
 
 # %%
-# Hard drives of a data centre (Backblaze), from the package SurvSet. They
-# would fit into memory, so that both ways can be compared. Batches come
-# from a generator, as they would from files of months.
+# The data are hard drives of a data centre (Backblaze), from the package
+# SurvSet. They would fit into memory, so that both ways can be compared.
+# Batches come from a generator, as from monthly files.
 
 import tempfile
 
@@ -58,12 +58,11 @@ both = {
 pd.DataFrame(both).round(4)
 
 # %%
-# A fitted model has no rows, and predicts for anything. Predicted survival
-# of a drive of each brand at a mean temperature, beside Kaplan and Meier's
-# estimate, dashed. What to see: brands differ much, in the order in which
-# they are observed. Where full and dashed lines part, as in drives of WDC
-# that fail early, hazards are not proportional, whatever the memory in
-# which they were fitted.
+# A fitted model contains no rows and predicts for any table. The figure
+# shows predicted survival of a drive of each brand at a mean temperature,
+# beside the Kaplan-Meier estimate (dashed). Brands differ much, in the
+# observed order. Where full and dashed lines differ, as for drives of WDC
+# that fail early, hazards are not proportional.
 
 rows = pd.DataFrame(0.0, index=brands, columns=X.columns)
 for name in brands[1:]:
@@ -81,6 +80,6 @@ _ = ax.set(
 )
 
 # %%
-# Not shown: why. The temperature is the last that was read, and drives of
-# one brand are of many models. What partitions cost, and how clusters serve
-# them, is in :doc:`/guide/partitions`.
+# Not shown: the causes of these differences: the temperature is the last
+# reading, and drives of one brand are of many models.
+# :doc:`/guide/partitions` has costs, and how to use clusters.

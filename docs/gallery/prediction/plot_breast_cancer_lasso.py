@@ -1,18 +1,18 @@
 """
-Breast cancer: a lasso that leaves the treatment alone
-======================================================
+Breast cancer: a lasso with an unpenalized treatment
+====================================================
 
 The German Breast Cancer Study Group followed 686 women from surgery to a
-recurrence. A lasso is to choose among what was measured of tumour and
-patient, but it must not shrink the effect of the hormone therapy, which is
-what such a study is about. A penalty factor of 0 says so.
+recurrence. A lasso selects among the measurements of tumour and patient,
+but must not shrink the effect of the hormone therapy, the question of such
+a study. A penalty factor of 0 leaves the therapy unpenalized.
 """
 
 # %%
-# The data ship with scikit-survival. Counts and assays are skewed, so that
-# their logarithms are taken; categories are encoded; and all but the
-# therapy is brought to one scale, since a penalty treats a coefficient per
-# year of age and one per unit of a receptor assay alike.
+# The data ship with scikit-survival. Counts and assays are skewed and get
+# logarithms; categories are encoded. All columns except the therapy are
+# standardized, since a penalty treats a coefficient per year of age and one
+# per unit of a receptor assay alike.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,9 +35,9 @@ measured = X.columns.drop("horTh=yes")
 X[measured] = StandardScaler().fit_transform(X[measured])
 
 # %%
-# Cross-validation chooses the penalty of the others. The coefficient of
-# ``horTh=yes``, which was not scaled, is the log hazard ratio of women with
-# the therapy against those without.
+# Cross-validation chooses the penalty of the other columns. The coefficient
+# of ``horTh=yes``, which was not scaled, is the log hazard ratio of women
+# with the therapy against women without.
 
 model = CoxLassoCV(cv=10, rule="1se", penalty_factor={"horTh=yes": 0}).fit(
     X, y
@@ -45,11 +45,11 @@ model = CoxLassoCV(cv=10, rule="1se", penalty_factor={"horTh=yes": 0}).fit(
 model.summary().round(2)
 
 # %%
-# The path of coefficients shows what the penalty does. That of the therapy
-# is there from the left end on, where nothing else is, and hardly moves;
-# all others begin at zero. The number of affected lymph nodes and the
-# progesterone receptor enter first. The dashed line is the penalty that was
-# chosen: the largest whose score is within one standard error of the best.
+# The path shows the coefficients as the penalty falls. That of the therapy
+# is nonzero from the left end on, and hardly moves; all others begin at
+# zero. The number of affected lymph nodes and the progesterone receptor
+# enter first. The dashed line is the chosen penalty: the largest whose
+# score is within one standard error of the best.
 
 chosen = model.refit_model()
 path = fit_path(chosen, X, y, n_alphas=60, alpha_min_ratio=0.003)
@@ -59,15 +59,15 @@ display = PathDisplay.from_path(
 )
 
 # %%
-# A column without a penalty can have an interval. That of the profile
-# likelihood fits all other coefficients anew at each value of the one in
-# question. With the therapy, recurrences come at about 0.7 times the rate.
+# A column without a penalty can have an interval. The profile likelihood
+# refits all other coefficients at each value of this one. With the therapy,
+# recurrences come at about 0.7 times the rate.
 
 profile = profile_likelihood(chosen, X, y, "horTh=yes")
 figure, ax = plt.subplots(figsize=(7.5, 1.6), layout="constrained")
 forest = CoefficientDisplay.from_result(profile, ax=ax)
 
 # %%
-# What this does not show: the interval takes the choice of the penalty as
-# given, and a lasso that shrinks confounders leaves a part of the
-# confounding in the effect (:doc:`/guide/resampling`).
+# Not shown: the choice of the penalty. The interval takes the choice of the
+# penalty as given, and a lasso that shrinks confounders leaves a part of
+# the confounding in the effect (:doc:`/guide/resampling`).

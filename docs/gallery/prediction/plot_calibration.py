@@ -1,16 +1,16 @@
 """
-Are predicted risks right? Judged in later patients
-===================================================
+Calibration of risks in later patients
+======================================
 
-A model of women operated on until 1987 is judged by those operated on from
-1988 on. Three questions at fixed horizons: do as many die as was predicted
-(calibration), do those who die have the higher risks (AUC), and how far are
-risks from what happened (Brier score)?
+This example fits a model to women operated on until 1987 and judges its
+risks in women operated on from 1988 on. At fixed horizons: do as many die
+as predicted (calibration), do those who die have the higher risks (AUC),
+and how far are risks from outcomes (Brier score)?
 """
 
 # %%
-# 2,982 women with breast cancer of Rotterdam, from the package SurvSet;
-# times are months.
+# The data are 2,982 women with breast cancer of Rotterdam, from the package
+# SurvSet; times are months.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -43,9 +43,9 @@ risk = model.predict_risk(frame[~early], horizons)
 risk.head(3).round(2)
 
 # %%
-# Both scores weigh women by the inverse of their chance not to be censored,
-# which is estimated in the first outcome. A Brier score says little alone;
-# beside it is that of one risk for all.
+# AUC and Brier score weight women by the inverse probability of not being
+# censored, estimated in the first outcome. A Brier score means little
+# alone; compare it with that of one risk for all.
 
 alike = CoxLassoCCD(alpha=0).fit(np.zeros((early.sum(), 1)), y[early])
 one_risk = alike.predict_risk(np.zeros((len(risk), 1)), horizons)
@@ -60,12 +60,11 @@ scores = pd.DataFrame(
 scores.round(3)
 
 # %%
-# Discrimination is best for early deaths. Calibration is another matter:
-# points are tenths of the women by their predicted risk, with the deaths
-# that Kaplan and Meier's estimate finds among them. On the dashed line, as
-# many die as was predicted; here most points lie below it, because women
-# who were operated on later die less often than a model of earlier ones
-# expects.
+# Discrimination is best for early deaths. The figure shows calibration:
+# points are tenths of the women by their predicted risk, with the observed
+# risk by the Kaplan-Meier estimate. On the dashed line, as many die as
+# predicted. Here most points lie below it, because women operated on later
+# die less often than a model of earlier ones predicts.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
 for ax, months in zip(axes, (60.0, 96.0), strict=True):
@@ -77,7 +76,7 @@ for ax, months in zip(axes, (60.0, 96.0), strict=True):
     )
 
 # %%
-# In the large, by the ratio of observed to expected deaths:
+# Calibration in the large is the ratio of observed to expected deaths:
 
 ratios = [
     calibration(later, risk, months).summary().rename(months)
@@ -86,5 +85,5 @@ ratios = [
 pd.DataFrame(ratios).round(2)
 
 # %%
-# Not shown: who is right for another country. The censoring of later women
-# is assumed not to depend on what is known of them.
+# Not shown: other countries, where the result may differ. The censoring of
+# later women is assumed not to depend on their covariates.

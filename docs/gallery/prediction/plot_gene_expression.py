@@ -2,16 +2,16 @@
 Gene expression: 4,919 genes of 295 women
 =========================================
 
-With many times more columns than patients a lasso always selects something.
-Two questions come before the names of genes: does the selection predict
-deaths of women who were not used to make it, and would other women have led
-to the same genes?
+With many times more columns than patients a lasso always selects some.
+Before you interpret the selected genes, check whether the model predicts
+deaths of new women, and whether other women would have led to the same
+genes.
 """
 
 # %%
 # The data are those of the Netherlands Cancer Institute, 295 women with
-# breast cancer, 79 of whom died. The package SurvSet has them. All genes
-# are brought to one scale.
+# breast cancer, 79 of whom died, from the package SurvSet. All genes are
+# standardized.
 
 # sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
@@ -38,34 +38,33 @@ X = StandardScaler().set_output(transform="pandas").fit_transform(genes)
 X.shape
 
 # %%
-# Ten folds choose the penalty, by what the women of a fold add to the log
-# partial likelihood.
+# Cross-validation with ten folds chooses the penalty. Its score is what the
+# women of a fold add to the log partial likelihood.
 
 model = CoxLassoCV(cv=10, n_alphas=30, alpha_min_ratio=0.2).fit(X, y)
 int(np.count_nonzero(model.coef_))
 
 # %%
-# The score has a maximum, yet its differences on the left are of the size
-# of their standard errors: the penalty, and with it the number of genes on
-# top of the figure, is not known well.
+# The score has a maximum, but its differences on the left are no larger
+# than their standard errors: the best penalty, and with it the number of
+# genes on top of the figure, is uncertain.
 
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 display = CVDisplay.from_estimator(model, ax=ax)
 
 # %%
-# Is it of use? The whole procedure, with its choice of the penalty, is
-# repeated without each of five folds, and judged by the concordance in
-# them; 0.5 would be a coin.
+# To judge the predictions, the whole procedure, with its choice of the
+# penalty, is repeated without each of five folds, and judged by the
+# concordance in these; 0.5 would be a coin toss.
 
 folds = SurvivalKFold(5, random_state=1)
 inner = CoxLassoCV(cv=5, n_alphas=12, alpha_min_ratio=0.25)
 cross_val_score(inner, X, y, cv=folds).round(2)
 
 # %%
-# Would other women have led to the same genes?
-# :func:`~sksurvgpu.stability_selection` fits the path to random halves, and
-# counts how often they select each gene. At the default threshold of 0.75
-# no gene is selected; at 0.6 a few are, if any.
+# To judge the selection, :func:`~sksurvgpu.stability_selection` fits the
+# path to random halves, and counts how often they select each gene. At the
+# default threshold of 0.75 no gene is selected; at 0.6 a few are, if any.
 
 result = stability_selection(
     CoxLassoCCD(),
@@ -82,8 +81,8 @@ display = StabilityDisplay.from_result(lenient, ax=ax)
 int(result.support.sum()), int(lenient.support.sum())
 
 # %%
-# Each line is a gene; those that more than 60 % of the halves select have a
-# name. So the sum of the genes predicts, while hardly any single one can be
+# Each line is a gene; genes that more than 60 % of the halves select have a
+# name. The sum of the genes predicts, but hardly any single one can be
 # named: genes are correlated, and each half picks others of the same group.
-# What this does not show is what genes add to tumour size, grade and lymph
-# nodes, which doctors know anyway.
+# Not shown: what genes add to tumour size, grade and lymph nodes, which
+# doctors know anyway.

@@ -2,16 +2,16 @@
 From a raw table to a model: a pipeline and a search
 ====================================================
 
-Tables of hospitals have units, categories and holes. A
+Raw tables have different units, categories and missing values. A
 ``ColumnTransformer`` of scikit-learn turns them into columns, an estimator
-of this package models them, and both are one object that can be searched
-over, judged and kept.
+of this package models these, and a pipeline makes both one object for
+searches, scores and storage.
 """
 
 # %%
-# SUPPORT: 9,105 seriously ill patients of five hospitals, from the package
-# SurvSet, with 24 measurements and 11 categories. Some laboratory values
-# are missing in half of the patients.
+# The data are SUPPORT: 9,105 seriously ill patients of five hospitals, from
+# the package SurvSet, with 24 measurements and 11 categories. Some
+# laboratory values are missing in half of the patients.
 
 import matplotlib.pyplot as plt
 from sklearn.compose import make_column_selector, make_column_transformer
@@ -45,8 +45,8 @@ table = table.drop(columns=left_out)
 table.isna().mean().nlargest(4).round(2)
 
 # %%
-# ``NamedColumns`` keeps names through sparse output, so that a model can
-# speak of its columns.
+# ``NamedColumns`` keeps names of sparse columns, so that the model can
+# report them.
 
 numbers = make_pipeline(
     SimpleImputer(strategy="median", add_indicator=True), StandardScaler()
@@ -73,16 +73,16 @@ search.best_params_
 # %%
 # Imputation and scaling took place within the folds. The best pipeline is
 # judged by the concordance in patients that neither the fit nor the search
-# has seen. With the two columns that are only known later it would be above
-# 0.8, and worthless.
+# has seen. With the two columns known only later it would be above 0.8, and
+# worthless.
 
 round(search.best_estimator_.score(X_test, y_test), 3)
 
 # %%
 # The largest coefficients, per standard deviation of measurements and per
 # level of categories. Worse physiology (``sps``), coma and age raise the
-# hazard; ``missingindicator`` columns say that not to have been measured
-# tells something by itself.
+# hazard; ``missingindicator`` columns show that a missing measurement is
+# itself predictive.
 
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 display = CoefficientDisplay.from_estimator(
@@ -90,11 +90,12 @@ display = CoefficientDisplay.from_estimator(
 )
 
 # %%
-# The whole object predicts from raw tables, here the risk of death within
-# half a year and two years:
+# The pipeline predicts from raw tables, here the risk of death within half
+# a year and two years:
 
 search.best_estimator_.predict_risk(X_test.head(3), [182, 730]).round(2)
 
 # %%
-# Not shown: whether a median is a good guess of what is missing.
-# Coefficients are those of a prediction, shrunken, and do not tell causes.
+# Not shown: better imputation and causes. A median may be a poor guess of a
+# missing value. Coefficients are those of a prediction, shrunken, and not
+# causal.

@@ -2,16 +2,15 @@
 Four penalties, one path each
 =============================
 
-The lasso selects and shrinks at once. Other penalties keep the selection
-and let go of large coefficients, or take columns that belong together only
-as a whole. Their paths, on the same data, say it better than formulas.
+The lasso selects and shrinks at once. Other penalties select but shrink
+large coefficients less, or select groups of columns as a whole. This
+example compares their paths on the same data.
 """
 
 # %%
-# 2,982 women with breast cancer of Rotterdam, from the package SurvSet, and
-# their survival. The number of affected nodes enters as pieces of a spline,
-# the size of the tumour as levels: columns that mean something only
-# together.
+# The data are 2,982 women with breast cancer of Rotterdam, from the package
+# SurvSet, and their survival. The number of affected nodes enters as pieces
+# of a spline, the size of the tumour as levels of a factor.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -65,8 +64,8 @@ groups = groups_from(columns)
 ][:4]
 
 # %%
-# A penalty is an argument of the estimator, and a path starts, for each of
-# them, at the least ``alpha`` that selects nothing.
+# A penalty is an argument of the estimator. Each path starts at the
+# smallest ``alpha`` that selects nothing.
 
 penalties = {
     "lasso": None,
@@ -86,12 +85,12 @@ paths = {
 }
 
 # %%
-# What to see: under the lasso coefficients grow slowly, and are shrunken as
-# long as there is a penalty. MCP lets the large ones go: they reach values
-# that no longer change, those of a fit without a penalty, and get there in
-# a leap where two of them belong together. The adaptive lasso keeps all but
-# the largest out for longer. Under the group lasso the pieces of a spline
-# begin at the same penalty.
+# Under the lasso coefficients grow slowly, and are shrunken as long as
+# there is a penalty. Under MCP the large ones reach the values of a fit
+# without a penalty and no longer change, with a leap where two of them
+# belong together. The adaptive lasso keeps all but the largest out for
+# longer. Under the group lasso the pieces of a spline enter at the same
+# penalty.
 
 figure, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
 for ax, (name, path) in zip(axes.flat, paths.items(), strict=True):
@@ -99,10 +98,10 @@ for ax, (name, path) in zip(axes.flat, paths.items(), strict=True):
     ax.set_title(name)
 
 # %%
-# ``alpha`` has another meaning under each penalty, so that fits are
-# compared at the same number of coefficients. The largest log-likelihood
-# that each path reaches with at most eight of them, beside that of a fit
-# without a penalty:
+# ``alpha`` means something else under each penalty, so compare fits with
+# the same number of coefficients. The table has the largest log-likelihood
+# of each path with at most eight of them, beside that of a fit without a
+# penalty:
 
 reached = {
     name: path.log_likelihood[path.df <= 8].max()
@@ -114,6 +113,6 @@ reached["no penalty, all columns"] = (
 pd.Series(reached).round(1)
 
 # %%
-# Not shown: MCP is not convex. Where its paths end is a local minimum, of
-# which :func:`~sksurvgpu.certificate` says what is known
+# Not shown: local minima. MCP is not convex, and its paths end at local
+# minima; :func:`~sksurvgpu.certificate` checks these
 # (:doc:`/guide/nonconvex`).

@@ -1,15 +1,15 @@
 """
-Straight, curved or out: smooth functions
-=========================================
+Smooth functions: straight, curved or absent
+============================================
 
-Is the hazard linear in age, in body mass, in blood pressure? Most models
-never ask. Splines whose first column is a straight line, and whose others
-are what bends it, let a group lasso answer for each variable.
+This example checks whether the hazard is linear in age, body mass and blood
+pressure. The first column of each spline is a straight line, and the others
+bend it; a group lasso then makes each function straight, curved or absent.
 """
 
 # %%
-# 500 patients of Worcester after an infarction of the heart, of whom 215
-# died, from scikit-survival.
+# The data are 500 patients of Worcester after a myocardial infarction, of
+# whom 215 died, from scikit-survival.
 
 import pandas as pd
 from sksurv.datasets import load_whas500
@@ -35,18 +35,18 @@ X = pd.DataFrame(
 ).astype(float)
 
 # %%
-# Of ten knots ``smooth=True`` makes eleven columns a variable. They are
-# uncorrelated; the line and the first bend have a standard deviation of 1,
-# and what winds more has less, so that a penalty asks more for it. Any
-# number of knots makes the same function, if there are enough.
+# With ten knots ``smooth=True`` makes eleven columns per variable. They are
+# uncorrelated. The line and the first bend have a standard deviation of 1,
+# and columns with more bends have less, so that they are penalized more.
+# Any sufficient number of knots gives the same function.
 
 columns = SplineColumns(n_knots=10, smooth=True).fit(X)
 made = columns.transform(X).describe()
 made.loc[columns.groups_ == "age curved", ["mean", "sd"]].head(4).round(3)
 
 # %%
-# ``groups_`` has the line and the bends of a variable apart. The penalty of
-# all of them is chosen by cross-validation.
+# ``groups_`` separates the line and the bends of a variable.
+# Cross-validation chooses one penalty for all groups.
 
 penalty = GroupLasso(columns.groups_, weights="equal")
 model = make_pipeline(
@@ -56,10 +56,10 @@ size = pd.Series(abs(model[-1].coef_)).groupby(columns.groups_).sum()
 size.to_frame("coefficients").round(2)
 
 # %%
-# What to see: age and heart rate are straight lines on the scale of the
-# logarithm, which nobody has asked for. Body mass is not: the hazard is
-# lowest around 30 kg/m², and the slim fare worst. Intervals are of a
-# bootstrap that chooses lines and bends anew, at the same penalty.
+# Age and heart rate are straight lines on the log scale, although the model
+# allowed curves. Body mass is not: the hazard is lowest around 30 kg/m²,
+# and highest for slim patients. Intervals are of a bootstrap that selects
+# lines and bends anew, at the same penalty.
 
 intervals = bootstrap(
     model[-1].refit_model(),
@@ -72,8 +72,8 @@ display = EffectsDisplay.from_estimator(model, X, result=intervals)
 
 # %%
 # A ridge in place of the group lasso keeps all variables, and smooths:
-# ``CoxLassoCV(l1_ratio=0.0)``, with ``penalty_factor={"age": 0}`` where the
-# line of age is to be free (:doc:`/guide/additive`).
+# ``CoxLassoCV(l1_ratio=0.0)``, with ``penalty_factor={"age": 0}`` to leave
+# the line of age unpenalized (:doc:`/guide/additive`).
 #
-# Not shown: whether body mass does harm. Slim patients may be ill for other
-# reasons, of which the table knows nothing.
+# Not shown: a causal effect of body mass. Slim patients may be ill for
+# reasons that are not in the table.

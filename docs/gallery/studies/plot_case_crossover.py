@@ -1,18 +1,18 @@
 """
-A case-crossover study: what happened right before?
-===================================================
+A case-crossover study: falls after sleeping pills
+==================================================
 
-Does a sleeping pill lead to falls in the same night? Compare, for everybody
-who fell, the pill of that day with those of the same person some weeks
-earlier. Each person is their own control, as in a case series, and nothing
-that comes after the fall is needed.
+Does a sleeping pill lead to falls in the same night? A case-crossover study
+compares, for each person who fell, the pill of that day with the pills of
+the same person some weeks earlier. Each person is their own control, as in
+a case series, and nothing after the fall is needed.
 """
 
 # %%
-# Such data do not ship with Python packages, so these are simulated: 1,500
+# The data are simulated, because none ship with Python packages: 1,500
 # persons observed for 120 days, each of whom takes pills and vitamins often
 # or seldom. A fall is three times as likely on a day with a pill. Persons
-# who like pills also fall more often, with pill or without.
+# who like pills also fall more often, with or without a pill.
 
 # sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
@@ -52,9 +52,9 @@ eras = eras.assign(start=eras["day"], end=eras["day"]).drop(columns="day")
 falls = days_of(fell)
 
 # %%
-# The window of the case is the day of the fall, those of the controls are
-# the same weekday one, two and three weeks earlier. Falls of the first
-# weeks lose the controls that were not observed.
+# The window of the case is the day of the fall. The control windows are the
+# same weekday one, two and three weeks earlier. Falls of the first weeks
+# lose the controls that were not observed.
 
 controls = [(-7, -7), (-14, -14), (-21, -21)]
 data = case_crossover_windows(
@@ -63,9 +63,9 @@ data = case_crossover_windows(
 data.attrition
 
 # %%
-# Falls are compared with earlier days of the same person. Beside it a
-# logistic regression of all days of all persons, which takes the habit of
-# some persons for an effect of the pill.
+# The conditional model compares falls with earlier days of the same person.
+# A logistic regression of all days of all persons is beside it; it takes
+# the habit of some persons for an effect of the pill.
 
 within = ConditionalLogisticCCD(alpha=0).fit(data.X, data.y)
 X_all = pd.DataFrame(
@@ -80,9 +80,9 @@ figure, ax = plt.subplots(figsize=(8, 2.8), layout="constrained")
 display = CoefficientDisplay.from_result(results, ax=ax)
 
 # %%
-# Is it the same night? Moved to earlier days, the window of the case shows
-# no effect: the odds ratio (with its 95 % interval, on a logarithmic axis)
-# is 1 but for the day of the fall, where the dashed line is the truth.
+# If the window of the case is moved to earlier days, it shows no effect:
+# the odds ratio (with its 95 % interval, on a logarithmic axis) is 1 except
+# on the day of the fall, where the dashed line is the truth.
 
 ratios = []
 for days in range(6):
@@ -105,5 +105,5 @@ ax.set(
 _ = ax.set_yticks([1, 1.5, 2, 3], labels=["1", "1.5", "2", "3"])
 
 # %%
-# Not shown: trends. Where pills become more frequent with time for
-# everybody, earlier days are no fair controls, and the ratio is too large.
+# Not shown: trends. If pills become more frequent with time for everybody,
+# earlier days are no fair controls, and the ratio is too large.

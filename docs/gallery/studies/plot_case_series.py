@@ -3,16 +3,17 @@ A case series: ten children, their vaccination and meningitis
 =============================================================
 
 Is meningitis more frequent in the weeks after a vaccination against
-measles, mumps and rubella? A self-controlled case series asks those who
-fell ill only, and compares each child with itself: in the weeks at risk,
-and at all other times. Everything that is constant about a child cancels.
+measles, mumps and rubella? A self-controlled case series needs only
+children who fell ill, and compares each child with itself: in the weeks at
+risk, and at all other times. Everything that is constant in a child
+cancels.
 """
 
 # %%
-# Ten children of Oxford in their second year of life, the data on which the
-# method was taught (Farrington 1995; Whitaker and others 2006): days of age
-# at the vaccination and at the diagnosis. The weeks at risk are days 15 to
-# 35 after the dose.
+# The data are ten children of Oxford in their second year of life, a
+# classic example of the method (Farrington 1995; Whitaker and others 2006):
+# days of age at the vaccination and at the diagnosis. The weeks at risk are
+# days 15 to 35 after the dose.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,8 +26,8 @@ diagnosed = np.array([398, 413, 449, 455, 472, 474, 485, 524, 700, 399])
 child = np.arange(1, 11)
 
 # %%
-# A line for each child, shaded in the weeks at risk. Five of ten diagnoses
-# fall into these, which are a small part of the year.
+# The figure has a line for each child, shaded in the weeks at risk. Five of
+# ten diagnoses fall into these, which are a small part of the year.
 
 figure, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
 ax.hlines(child, 366, 730, color="0.75", linewidth=1.5)
@@ -56,8 +57,8 @@ legend = figure.legend(loc="outside upper center", ncols=3, frameon=False)
 
 # %%
 # Three tables (who is observed, who is exposed, who fell ill) become one
-# row for each interval in which nothing changes. Age matters to meningitis
-# and changes within a child: it has two groups.
+# row for each interval in which nothing changes. Age affects meningitis and
+# changes within a child, so it enters the model, in two groups.
 
 periods = pd.DataFrame({"id": child, "start": 366, "end": 730})
 doses = pd.DataFrame(
@@ -75,8 +76,8 @@ data.to_frame().head(4)
 
 # %%
 # The rate of meningitis is about twelve times that of other weeks, as
-# published. With so few children the interval is wide, and not symmetric:
-# the profile of the likelihood shows how wide.
+# published. With so few children the interval is wide and not symmetric, as
+# the profile likelihood shows.
 
 profile = profile_likelihood(
     CaseSeriesCCD(alpha=0), data.X, data.y, [0, 1], n_points=60
@@ -86,12 +87,13 @@ profile.summary()[
 ].round(2)
 
 # %%
-# Where a curve crosses the line of the chi-square quantile, the interval
-# ends.
+# The interval ends where a curve crosses the line of the chi-squared
+# quantile.
 
 display = ProfileDisplay.from_result(profile)
 
 # %%
-# Not shown: that the illness does not put off the vaccination. If it did,
-# the weeks before a dose would be too good, and a risk window before it
-# (``RiskWindow(-30, -1)``) would tell.
+# Not shown: postponed vaccinations. The model assumes that the illness does
+# not postpone the vaccination. If it did, the rate in the weeks before a
+# dose would be too low, and a risk window before it (``RiskWindow(-30,
+# -1)``) would show this.

@@ -2,15 +2,16 @@
 Competing risks: two models, two questions
 ==========================================
 
-Who dies of something else does not die of the heart. The cause-specific
-hazard ratio says what a covariate does to the rate of circulatory deaths
-among those alive; the ratio of Fine and Gray says what becomes of the share
-who ever die so. Both are right, and they differ.
+A person who dies of another cause cannot die of circulatory disease. The
+cause-specific hazard ratio is the effect of a covariate on the rate of
+circulatory deaths among those alive; Fine and Gray's ratio is the effect on
+the proportion who ever die of it. Both are right, and they differ.
 """
 
 # %%
-# 7,874 persons of Olmsted County whose free light chains were measured,
-# from scikit-survival. Circulatory deaths are event 1, all others event 2.
+# The data are 7,874 persons of Olmsted County whose free light chains were
+# measured, from scikit-survival. Circulatory deaths are event 1, all others
+# event 2.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,12 +42,11 @@ X = pd.DataFrame(
 )
 
 # %%
-# The model of Fine and Gray predicts shares of persons. Here are its curves
-# of both causes, one model each, stacked: coloured are those who have died,
-# white those alive. Lines are what Aalen and Johansen's estimate finds in
-# the data, without a model. In ten years the two agree. Among the oldest
-# the models, which have one ratio for all times, find too few early deaths
-# and too many late ones.
+# The model of Fine and Gray predicts cumulative incidences. The figure
+# stacks its curves of both causes, one model each: coloured are the dead,
+# white those alive. Lines are the Aalen-Johansen estimate, without a model.
+# Over ten years both agree. Among the oldest the models, which have one
+# ratio for all times, predict too few early deaths and too many late ones.
 
 models = {
     cause: FineGrayCCD(alpha=0, event_of_interest=cause).fit(X, y)
@@ -99,7 +99,7 @@ legend = axes[0].legend(
 
 # %%
 # The hazard ratios of both kinds of models, with Wald's intervals; those of
-# Fine and Gray's count that the censoring was estimated.
+# Fine and Gray's account for the estimation of the censoring.
 
 heart_only = as_sksurv(y, event_of_interest=1)
 cause_specific = CoxLassoCCD(alpha=0).fit(X, heart_only)
@@ -111,9 +111,10 @@ figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
 display = CoefficientDisplay.from_result(intervals, ax=ax)
 
 # %%
-# All ratios of Fine and Gray's model are nearer to 1, that of lambda chains
-# above all: they raise the rate of all deaths, and who dies of something
-# else cannot die of the heart. Reports should give both.
+# All ratios of Fine and Gray's model are nearer to 1, above all that of
+# lambda chains: they raise the rate of all deaths, and a person who dies of
+# another cause cannot die of circulatory disease. Reports should give both.
 #
-# Not shown: a subdistribution hazard cannot be proportional for both causes
-# at once, so that the two stacked models are a description, not one model.
+# Not shown: a joint model. Subdistribution hazards cannot be proportional
+# for both causes at once, so that the two stacked models are a description,
+# not one model.

@@ -1,18 +1,19 @@
 """
-Survival by district, without taking chance for a difference
-============================================================
+Survival by district with random intercepts
+===========================================
 
-Do patients of some districts live longer? A factor of districts answers
-with the noise of each, which is largest where patients are few, and so do
-the extremes of a league table. Random intercepts have one variance for all
-districts, estimated with them, and pull each towards the middle by as much
-as its patients leave open.
+Do patients of some districts live longer? Coefficients of a factor of
+districts are noisy, most for districts with few patients, and so are the
+extremes of a league table. Random intercepts have one estimated variance
+for all districts, and are shrunk towards the middle, more with fewer
+patients.
 """
 
 # %%
-# 1,043 adults with acute myeloid leukaemia in the North West of England,
-# 1982 to 1998, and the 24 districts they lived in, from SurvSet.
-# Deprivation is Townsend's index of the ward, higher for poorer ones.
+# The data are 1,043 adults with acute myeloid leukaemia in the North West
+# of England, 1982 to 1998, and the 24 districts they lived in, from
+# SurvSet. Deprivation is Townsend's index of the ward, higher for poorer
+# ones.
 
 import numpy as np
 import pandas as pd
@@ -34,9 +35,8 @@ model = RandomIntercepts(CoxLassoCCD(alpha=0)).fit(X, y, district)
 model.wald()
 
 # %%
-# Districts do differ, but little: the standard deviation of the logarithms
-# of their hazards is 0.17, as much as six points of deprivation, or half a
-# decade of age.
+# Districts differ, but little: the standard deviation of their log hazards
+# is 0.17, as much as six points of deprivation, or half a decade of age.
 
 pd.Series(
     {
@@ -46,8 +46,8 @@ pd.Series(
 ).round(3)
 
 # %%
-# Beside them the coefficients of a factor, relative to their mean: these
-# spread nearly three times as far.
+# The coefficients of a factor, relative to their mean, spread nearly three
+# times as far:
 
 levels = pd.get_dummies(district).astype(float)
 both = X.join(levels.iloc[:, 1:])
@@ -63,8 +63,9 @@ found["factor"] -= np.average(found["factor"], weights=found["patients"])
 found[["factor", "random"]].std().round(2)
 
 # %%
-# Each district is drawn twice, its estimate as a factor and its intercept,
-# by its number of patients. Those of few go farthest towards the middle.
+# The figure shows the coefficient and the random intercept of each
+# district, by its number of patients. Districts with few patients are
+# shrunk most.
 
 import matplotlib.pyplot as plt
 
@@ -81,8 +82,8 @@ axes.set(xlabel="patients of a district", ylabel="log hazard ratio")
 legend = axes.legend(frameon=False)
 
 # %%
-# What it means for a patient: the risk of death within a year in the best
-# and the worst district, and in one that the data do not know.
+# The risk of death within a year in the best and the worst district, and in
+# a new one:
 
 ends = model.cluster_effects_.agg(["idxmin", "idxmax"])
 patient = pd.concat([X.median().to_frame().T] * 3)
@@ -90,5 +91,5 @@ patient.index = ["lowest", "highest", "a new district"]
 model.predict_risk(patient, 1.0, cluster=[*ends, "elsewhere"]).round(2)
 
 # %%
-# Not shown: neighbours, which may be alike, and whether patients of a
-# district differ in what was not recorded.
+# Not shown: similarity of neighbouring districts, and unrecorded
+# differences of their patients.

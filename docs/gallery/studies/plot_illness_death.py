@@ -2,17 +2,17 @@
 From a benign protein to a malignancy, and to death
 ===================================================
 
-Who has a monoclonal protein in the blood may live on with it, have a
-malignancy of plasma cells one day, or die, with one or without. A
-multi-state model has the rates of all three transitions, and what follows
-from them: the probability of each state at any time, and the years that a
-person will spend in it.
+A person with a monoclonal protein in the blood may live on with it, develop
+a malignancy of plasma cells, or die, with or without the malignancy. A
+multi-state model estimates the rates of all three transitions, and from
+these the probability of each state at any time, and the years in each
+state.
 """
 
 # %%
-# 241 persons of the Mayo Clinic in whom such a protein was found, followed
+# The data are 241 persons of the Mayo Clinic with such a protein, followed
 # for up to 40 years, from SurvSet. A row is the time of a person in one
-# state: those who had a malignancy have two.
+# state: those who had a malignancy have two rows.
 
 import numpy as np
 import pandas as pd
@@ -54,8 +54,8 @@ y = multi_state(
 transition_table(y)
 
 # %%
-# Age raises the rate of death without a malignancy, and does little to that
-# of the malignancy itself.
+# Age raises the rate of death without a malignancy, and has little effect
+# on the rate of the malignancy itself.
 
 from sksurvgpu import CoxLassoCCD, MultiStateCox
 
@@ -64,9 +64,9 @@ model = MultiStateCox(CoxLassoCCD(alpha=0)).fit(X, y)
 model.summary()["hazard_ratio"].unstack("feature").round(2)
 
 # %%
-# What that makes of two men, of 50 and 70 years. The coloured areas are
-# those with a malignancy and the dead, the grey one those who live with the
-# protein. Of men like the older one most die before they have a malignancy.
+# Predictions for two men, of 50 and 70 years. The coloured areas are those
+# with a malignancy and the dead, the grey one those who live with the
+# protein. Most men like the older one die before they have a malignancy.
 
 from sksurvgpu import StackedIncidenceDisplay
 
@@ -77,23 +77,22 @@ men = pd.DataFrame(
 display = StackedIncidenceDisplay.from_estimator(model, men)
 
 # %%
-# Years of the next 20 in each state:
+# Expected years of the next 20 in each state:
 
 model.predict_expected_time(men, 20).round(1)
 
 # %%
-# And once the malignancy is there, say after ten years, the probability of
-# being dead two and five years later:
+# If the malignancy is there after ten years, the probability of being dead
+# two and five years later:
 
 model.predict_state_probabilities(
     men, [12, 15], state="malignancy", start=10
 )["dead"].round(2)
 
 # %%
-# This model has forgotten when the malignancy began: only the time since
-# the protein was found counts. With ``clock="reset"`` it is the time since
-# the malignancy. Times are then counted from there, and paths are drawn in
-# place of products.
+# This model ignores when the malignancy began: only the time since the
+# protein was found counts. With ``clock="reset"`` time counts from the
+# malignancy, and paths are simulated instead of multiplying matrices.
 
 since = MultiStateCox(CoxLassoCCD(alpha=0), clock="reset").fit(X, y)
 since.predict_state_probabilities(men, [2, 5], state="malignancy")[
@@ -101,13 +100,13 @@ since.predict_state_probabilities(men, [2, 5], state="malignancy")[
 ].round(2)
 
 # %%
-# Intervals of such probabilities know of the errors of all coefficients and
-# hazards. Those of a malignancy by twenty years:
+# Intervals of these probabilities account for the errors of all
+# coefficients and hazards. Here the probability of a malignancy by twenty
+# years:
 
 from sksurvgpu import probability_intervals
 
 probability_intervals(model, X, y, men, 20, of="malignancy").to_frame()
 
 # %%
-# Not shown: laboratory values, and how well probabilities agree with what
-# was observed.
+# Not shown: laboratory values, and the calibration of the probabilities.

@@ -1,17 +1,17 @@
 """
-Heart transplants: a covariate that changes, and immortal time
-==============================================================
+Heart transplants: a changing covariate and immortal time
+=========================================================
 
 Of 103 patients in the Stanford programme, those with a transplant lived
-longer. They had to live until there was a heart for them: this time, in
-which nobody of them could die, is *immortal*. With the transplant as a
+longer. But they had to survive until a heart was available: this time, in
+which none of them could die, is *immortal*. With the transplant as a
 covariate that begins when it happens, little is left of the difference.
 """
 
 # %%
 # The data of Crowley and Hu (1977) come from the package SurvSet with a row
-# for each interval in which nothing changes. ``start`` makes an outcome of
-# intervals, ``subject`` says whose they are.
+# for each interval in which nothing changes. ``start`` is the beginning of
+# the interval; ``subject`` tells the patient.
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -32,10 +32,10 @@ rows = rows.astype({"fac_surgery": int, "fac_transplant": int})
 rows[["pid", "start", "time2", "event", "fac_transplant"]].head(5)
 
 # %%
-# The third patient waited a day, the fourth for 36 days. A line for each of
-# 40 patients: grey while waiting, blue with the new heart, with a dot at
-# the death. Most who died early died waiting: to get a heart, one had to
-# survive until there was one.
+# The third patient waited a day, the fourth for 36 days. The figure has a
+# line for each of 40 patients: grey while waiting, blue with the new heart,
+# with a dot at the death. Most who died early died waiting: to get a heart,
+# one had to survive until there was one.
 
 some = rows[rows["pid"] <= 40]
 figure, ax = plt.subplots(figsize=(7.5, 6), layout="constrained")
@@ -70,7 +70,7 @@ ax.set(
 legend = figure.legend(loc="outside upper center", ncols=3, frameon=False)
 
 # %%
-# The wrong analysis takes a patient with a transplant for one from the
+# The wrong analysis counts a patient with a transplant as treated from the
 # first day on.
 
 given = {
@@ -103,6 +103,6 @@ display = CoefficientDisplay.from_result(results, ax=ax)
 # The hazard ratio of the transplant, a fifth in the wrong analysis, is
 # about 1 in the right one. That of age, per ten years, changes as well.
 #
-# Not shown: whether those who were given a heart differed from those who
-# still waited; and the transplant is taken to act in the same way from the
-# first day on, operation included.
+# Not shown: confounding. Patients who were given a heart may have differed
+# from those who still waited. The model also assumes that the transplant
+# has the same effect from the first day on, operation included.

@@ -1,18 +1,18 @@
 """
-Negative controls: what a study gets wrong, measured
-====================================================
+Negative controls measure the bias of a study
+=============================================
 
 A blood thinner cannot cause ingrown nails. If a study finds that it does,
-something else is at work, and will be at work in the outcomes of interest,
-too. From some thirty such outcomes one learns how far the estimates of the
-study are off, and takes it into account.
+the study is biased, and so are its estimates of the outcomes of interest.
+Some thirty such outcomes measure the bias, so that the estimates can be
+corrected.
 """
 
 # %%
-# Claims of a new and an old drug, simulated, so that the truth is known:
-# hazard ratios of stroke, bleeding and infarction, and 30 outcomes on which
-# neither drug acts. All log hazard ratios are off by errors of their own,
-# as by confounding that no code has recorded.
+# The data are simulated claims of a new and an old drug, so that the truth
+# is known: hazard ratios of stroke, bleeding and infarction, and 30
+# outcomes on which neither drug acts. Each log hazard ratio has a
+# systematic error, as by unrecorded confounding.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -49,9 +49,9 @@ data = from_long(
 )
 
 # %%
-# The study: a propensity score, five strata of it, and a Cox model of each
-# outcome with a baseline hazard for each stratum, all in one call.
-# :doc:`/examples/cohort_study` takes its time for each of these steps.
+# The study has a propensity score, five strata of it, and a Cox model of
+# each outcome with a baseline hazard for each stratum, all in one call.
+# :doc:`/examples/cohort_study` explains these steps.
 
 propensity = LogisticCV(cv=5, n_alphas=15, alpha_min_ratio=0.01).fit(
     data.X, persons["treatment"]
@@ -78,9 +78,9 @@ result = fit_outcomes(
 
 # %%
 # Each point is an outcome, its estimate over its standard error. Controls
-# should scatter around 1; they do around a larger ratio. Outside the dashed
-# lines an estimate differs from 1 as its own standard error goes; in the
-# shaded area it does not differ from what controls do.
+# should scatter around 1; they scatter around a larger ratio. Outside the
+# dashed lines an estimate differs from 1 by its standard error; in the
+# shaded area it does not differ from the controls.
 
 of_interest = ["stroke", "bleeding", "infarction"]
 estimates = result.estimates
@@ -92,7 +92,7 @@ display = EmpiricalNullDisplay.from_result(calibrated, ax=ax)
 calibrated
 
 # %%
-# Calibrated intervals are moved, and wider. Crosses are the truth.
+# Calibrated intervals are shifted and wider. Crosses are the truth.
 
 bounds = {
     "calibrated_coef": "coef",
@@ -113,6 +113,7 @@ truth = np.exp(claims.log_hazard_ratios[of_interest])
 points = ax.plot(truth, [0, 1, 2], "x", color="black")
 
 # %%
-# Not shown: that the errors of the controls are of the kind of the others.
-# No computation can tell; it is why controls are chosen by persons who know
+# Not shown: the choice of controls. The method assumes that the errors of
+# the controls are of the same kind as those of the other outcomes. No
+# computation can check this; controls have to be chosen by persons who know
 # the drugs.

@@ -2,17 +2,16 @@
 A nested case-control study: 5 persons for each death
 =====================================================
 
-Where a blood sample has to be thawed and measured for everybody who enters
-a model, one measures those who died and, for each of them, a few who were
-alive at that time. Conditional logistic regression of such matched sets
-estimates the hazard ratios of the whole cohort, from a part of the
-measurements.
+Measuring blood samples of a whole cohort is expensive. A nested
+case-control study measures those who died and, for each of them, a few
+persons who were alive at that time. Conditional logistic regression of such
+matched sets estimates the hazard ratios of the whole cohort from a part of
+the measurements.
 """
 
 # %%
 # The cohort has 7,874 persons whose free light chains were all measured, so
-# that the short way can be compared with the long one. The data ship with
-# scikit-survival.
+# that both designs can be compared. The data ship with scikit-survival.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -39,9 +38,9 @@ X = pd.DataFrame(
 )
 
 # %%
-# For each death, draw five persons of the same sex and, within two
-# years, age who were followed for longer. Who is drawn may die later, and
-# may be drawn again: leaving such persons out would bias the ratios.
+# For each death, draw five persons of the same sex and, within two years,
+# age who were followed for longer. A drawn person may die later, and may be
+# drawn again: leaving such persons out would bias the ratios.
 
 rng = np.random.default_rng(0)
 alike = (
@@ -66,8 +65,8 @@ for i in np.flatnonzero(dead):
 len(sets), len(set(rows))
 
 # %%
-# Persons alive at the death of another are the risk set of a Cox model.
-# That of the whole cohort has a stratum for each sex and age, so that it
+# The persons alive at a death are the risk set of a Cox model. The Cox
+# model of the whole cohort has a stratum for each sex and age, so that it
 # compares the same persons.
 
 y = matched(case, sets)
@@ -80,9 +79,9 @@ results = {
 }
 
 # %%
-# What to see: both ways agree within their intervals, those of the matched
-# sets being a little wider. Axis: the ratio of hazards, which odds ratios
-# within such sets estimate.
+# Both designs agree within their intervals; those of the matched sets are a
+# little wider. The axis is the hazard ratio, which odds ratios within such
+# sets estimate.
 
 tables = {name: result.intervals for name, result in results.items()}
 figure, ax = plt.subplots(figsize=(8, 3), layout="constrained")
@@ -91,6 +90,6 @@ display = CoefficientDisplay(
 ).plot(ax=ax)
 
 # %%
-# How much wider depends on the number of controls: with m of them, the
-# variance is about (m + 1) / m times that of the cohort. Not shown:
-# absolute risks, which matched sets do not have by themselves.
+# The width depends on the number of controls: with m of them, the variance
+# is about (m + 1) / m times that of the cohort. Not shown: absolute risks,
+# which matched sets alone do not give.

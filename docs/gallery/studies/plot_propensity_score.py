@@ -4,13 +4,13 @@ A propensity score study: right heart catheters
 
 Does a catheter in the right heart, placed on the first day in intensive
 care, harm or help? Sicker patients get it more often. A propensity score of
-all that was known on that day finds, for each patient with a catheter, one
-without who was as likely to get it (Connors and others 1996).
+all covariates of that day finds, for each patient with a catheter, a
+patient without who was as likely to get it (Connors and others 1996).
 """
 
 # %%
-# 5,735 patients, from the package SurvSet. Time counts from the admission;
-# what happens after 180 days is left out.
+# The data are 5,735 patients, from the package SurvSet. Time counts from
+# the admission; follow-up ends after 180 days.
 
 # sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
@@ -47,9 +47,9 @@ X = (X - X.mean()) / X.std()
 X.shape
 
 # %%
-# The score is a logistic lasso, whose penalty cross-validation chooses.
-# Pairs are matched within 0.2 standard deviations of its log odds, and
-# everybody who leaves is counted.
+# The score is a logistic lasso with a cross-validated penalty. Pairs are
+# matched within 0.2 standard deviations of its log odds, and everybody left
+# out is counted.
 
 model = LogisticCV(cv=5, n_alphas=20, alpha_min_ratio=0.01).fit(
     X, persons["treatment"]
@@ -60,9 +60,9 @@ matched = match(cohort, caliper=0.2)
 matched.attrition
 
 # %%
-# Are the arms alike now? Standardized differences of all columns, before
-# and after. Beyond 0.1, a difference is commonly called one; after matching
-# no column is there.
+# Standardized differences of all columns, before and after matching, show
+# whether the arms are alike. By convention a difference beyond 0.1 counts;
+# after matching no column has one.
 
 pair = matched.spread("match")  # of all patients, -1 without a pair
 balanced = balance(X, persons["treatment"], strata=pair)
@@ -106,6 +106,5 @@ pd.concat(
 # are alike. That the unadjusted ratio is nearly the same is chance: the
 # arms were not alike in dozens of columns.
 #
-# Not shown: what doctors saw that no column has; these data cannot tell.
-# And a matched study speaks of those who have a match, that is of patients
-# who could have been in either arm.
+# Not shown: what doctors saw but did not record. A matched study is about
+# patients with a match, who could have been in either arm.

@@ -3,15 +3,15 @@ An effect that fades: the performance score in lung cancer
 ==========================================================
 
 A Cox model has one hazard ratio for all times. In the trial of the
-Veterans' Administration the performance score of a patient at entry says
-much about the next three months and hardly anything about what comes after.
-A test finds it, and a model with a coefficient for each period describes
-it.
+Veterans' Administration the performance score of a patient at entry
+predicts deaths of the next three months and hardly any later ones. A test
+detects this, and a model with a coefficient for each period describes it.
 """
 
 # %%
-# 137 men with advanced lung cancer, from scikit-survival. The Karnofsky
-# score goes from 10, hospitalized, to 90, able to care for oneself.
+# The data are 137 men with advanced lung cancer, from scikit-survival. The
+# Karnofsky score goes from 10, hospitalized, to 90, able to care for
+# oneself.
 
 # sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
@@ -38,7 +38,7 @@ proportional_hazards_test(constant, X, y).table.round(4)
 
 # %%
 # Hazards are not proportional in the score. Cut points at 90 and 180 days
-# give it three coefficients; rows stay as they are.
+# give it three coefficients; rows are not split.
 
 cuts = {"Karnofsky, 10 points": [90, 180]}
 model = CoxLassoCCD(alpha=0, ties="efron", time_varying=cuts).fit(X, y)
@@ -49,9 +49,9 @@ display = CoefficientDisplay.from_result(
 
 # %%
 # Ten points more mean about 40 % less hazard in the first three months, and
-# nothing that can be told from chance later. Predicted curves follow: those
-# of a high and of a low score part early, and then fall alike. A single
-# coefficient, dashed, averages over all times.
+# no detectable difference later. Predicted curves of a high and of a low
+# score separate early, and then fall alike. A single coefficient (dashed)
+# averages over all times.
 
 rows = pd.DataFrame(0.0, index=["score 40", "score 80"], columns=X.columns)
 rows["Karnofsky, 10 points"] = [4.0, 8.0]
@@ -71,6 +71,6 @@ for line, curve in zip(
 _ = ax.set(xlabel="days since randomization", xlim=(0, 400))
 
 # %%
-# Not shown: where to cut. The points were chosen by others, after they had
-# looked at these data (the vignette on time-dependent covariates of R's
-# ``survival``), which makes intervals too narrow.
+# Not shown: the choice of the cut points. They were chosen by others after
+# they had looked at these data (the vignette on time-dependent covariates
+# of R's ``survival``), which makes intervals too narrow.
