@@ -27,11 +27,11 @@ _settings = {"shows": True}
 
 
 def show_progress(is_shown=True) -> None:
-    """Choose whether long calls show how far they are without being asked to.
+    """Choose whether long calls show their progress by default.
 
-    Where the standard output is a terminal or a notebook, a call that takes more than five seconds
-    shows a line, which is gone when the call ends. ``verbose=1`` of estimators and functions asks
-    for lines that stay, also in files, whatever is chosen here.
+    In a terminal or notebook, a call that takes more than five seconds shows a line, which
+    disappears when the call ends. ``verbose=1`` of estimators and functions prints lines that stay,
+    also in files, with either choice.
 
     Parameters
     ----------

@@ -111,11 +111,10 @@ def _forms(X):
 
 @renamed(models="estimators")
 def warm_up(estimators=None, *, backend="cpu", device=0) -> None:
-    """Compile in advance what models need on usual data, and keep it on disk.
+    """Compile the code of models for usual data in advance, and keep it on disk.
 
-    Small fits of every kind are run, and each is printed with its time. All models take minutes on
-    the CPU, and longer for a device, which must be there: code is made for its kind. What is on
-    disk already is loaded.
+    It runs small fits of every kind, and prints each with its time. All models take minutes on the
+    CPU, and longer for a device, which must be present. Code that is on disk already is loaded.
 
     Parameters
     ----------

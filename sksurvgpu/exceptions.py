@@ -71,18 +71,18 @@ run: pip install "sksurvgpu[cuda12]", or pass backend="cpu"
 
 
 class NothingToCompareError(ValueError):
-    """Rows of a conditional model say nothing: no subject, stratum or set has a choice to make.
+    """Rows of a conditional model have no information: no subject, stratum or set can be compared.
 
     Fits raise it; the log-likelihood of such rows, as of an uninformative fold, is 0.
     """
 
 
 class NothingSelectedWarning(UserWarning):
-    """A fit has a larger penalty than the least that keeps all penalized coefficients at 0.
+    """The penalty of a fit is so large that all penalized coefficients are 0.
 
-    Estimators with a fixed `alpha` warn of it; paths, cross-validation and the bootstrap, where it
-    is part of the matter, do not, and neither do the folds of scikit-learn's ``GridSearchCV``,
-    whose last fit to all rows warns if nothing is what it chose.
+    Estimators with a fixed `alpha` warn. Paths, cross-validation and the bootstrap do not, as such
+    penalties are part of their search, and neither do the folds of scikit-learn's ``GridSearchCV``;
+    its last fit to all rows warns if it selects nothing.
 
     Examples
     --------

@@ -45,7 +45,7 @@ class _Driver(NamedTuple):
 
 
 def show_versions() -> None:
-    """Print the versions, threads and devices that sksurvgpu sees.
+    """Print versions of dependencies, threads and devices, for reports of errors.
 
     Nothing is compiled and no CUDA context is created.
 

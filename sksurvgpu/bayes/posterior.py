@@ -24,7 +24,7 @@ __all__ = ["Posterior"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior(Result):
-    """Draws from a posterior distribution, by name.
+    """Draws of named parameters from a posterior distribution.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ class Posterior(Result):
         return Diagnostics(moments.r_hat(), missing, missing)
 
     def worst(self, n=1) -> Any:
-        """Diagnostics of the parameters whose chains are farthest from what they should be.
+        """Diagnostics of the parameters with the worst chains.
 
         Parameters
         ----------
@@ -311,7 +311,7 @@ class Posterior(Result):
         return self.diagnostics.iloc[order[:n]]
 
     def doubts(self) -> list[str]:
-        """Tell what speaks against the draws.
+        """Reasons not to trust the draws, such as chains that disagree.
 
         Returns
         -------

@@ -43,7 +43,7 @@ BEYOND_CHANCE = 3.0  # standard errors
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BalanceResult(Result):
-    """Differences between treated rows and comparators; made by `cohort.balance`.
+    """Standardized differences between treated rows and comparators; made by `cohort.balance`.
 
     Attributes
     ----------

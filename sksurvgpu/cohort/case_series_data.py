@@ -21,7 +21,7 @@ N_VALUES = 101  # at which curves are told
 
 @dataclass(frozen=True, repr=False)
 class CaseSeriesReport(Report):
-    """Counts of what `eras_to_intervals` or `case_crossover_windows` read and left out.
+    """Counts of lines that `eras_to_intervals` or `case_crossover_windows` read and left out.
 
     Attributes
     ----------

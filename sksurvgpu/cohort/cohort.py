@@ -156,7 +156,7 @@ class Cohort(Result):
         return check_scores(self.table[self.score], self.score)
 
     def keep(self, is_kept, step) -> Cohort:
-        """Leave out persons.
+        """Keep some persons and leave out the others.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class Cohort(Result):
         return entries
 
     def rows_of(self, data) -> np.ndarray:
-        """Rows of these persons in a design that has others, too, or another order.
+        """Find the rows of these persons in a design of other persons or in another order.
 
         They are found by identifiers, where `rows` relies on a design of the first table.
 

@@ -43,9 +43,9 @@ def time_at_risk(
 ) -> Cohort:
     """Find the first outcome of each person while at risk, and the time until then.
 
-    Somebody is at risk from day `risk_start` after a date to day `risk_end` after a date, both
-    days included, but not after the end of observation. Dates are of any type of date, or whole
-    numbers of days; of times of the day nothing is kept.
+    A person is at risk from day `risk_start` after a date to day `risk_end` after a date, both days
+    included, but not after the end of observation. Dates are of any type of date, or whole numbers
+    of days; times of the day are dropped.
 
     Parameters
     ----------

@@ -124,7 +124,7 @@ class IncidenceRate(Result):
 
 @called_as("incidence_rate(y['event'], y['time'], groups=...)")
 def incidence_rate(event, time, *, groups=None, per=1.0, level=0.95) -> IncidenceRate:
-    """Events per time at risk.
+    """Incidence rates: events per time at risk, with exact limits.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def incidence_rate(event, time, *, groups=None, per=1.0, level=0.95) -> Incidenc
 
 
 def minimal_detectable_effect(event, treatment, *, level=0.95, power=0.8, two_sided=True) -> Series:
-    """Smallest hazard ratio that a study would find.
+    """Smallest hazard ratio that a study would detect with a given power.
 
     Parameters
     ----------

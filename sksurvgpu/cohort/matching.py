@@ -26,7 +26,7 @@ def match(
     order="closest",
     **names,
 ) -> Cohort:
-    """Match each treated person with comparators of nearly the same score, each used once.
+    """Match each treated person with comparators of similar propensity score, each used once.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ WAYS = {
 
 
 def preference_score(score, treatment, *, share=None) -> np.ndarray:
-    """Propensity scores as they would be if both arms were of one size.
+    """Preference scores: propensity scores as they would be with arms of equal size.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def preferences_of(cohort) -> np.ndarray:
 
 
 def equipoise(cohort, bounds=(0.3, 0.7), **names) -> float:
-    """Share of persons who could well have been in either arm.
+    """Proportion of persons who could well have been in either arm, by preference score.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def equipoise(cohort, bounds=(0.3, 0.7), **names) -> float:
 
 
 def trim(cohort, by="score", *, bounds=None, **names) -> Cohort:
-    """Leave out persons whose scores say that they could hardly have been in the other arm.
+    """Leave out persons with propensity scores that hardly occur in the other arm.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def _bounds_of(by, score, is_treated, low, high):
 
 
 def stratify(cohort, n_strata=5, *, base="all", exact=None, **names) -> Cohort:
-    """Divide persons into strata of nearly the same score.
+    """Divide persons into strata of similar propensity scores.
 
     Parameters
     ----------

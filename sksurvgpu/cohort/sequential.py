@@ -38,7 +38,7 @@ SPENDING = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SequentialBoundary(Result):
-    """When to signal; made by `max_sprt` and `group_sequential`.
+    """Boundaries of a sequential test; made by `max_sprt` and `group_sequential`.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class SequentialBoundary(Result):
 
 
 def max_sprt(looks, *, share=None, alpha=0.05, min_events=1, first=0, null=None):
-    """Critical value of a maximized sequential probability ratio test.
+    """Critical value of repeated tests of counts (maximized sequential probability ratio test).
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def _table_of_looks(columns):
 
 
 def group_sequential(information, *, spending="obrien-fleming", alpha=0.05, two_sided=False):
-    """Boundaries of z-statistics, such as those of a Cox model's coefficient.
+    """Group sequential boundaries of z-statistics, such as that of a Cox model's coefficient.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ KINDS = ("iptw", "att", "overlap")
 
 
 def weigh(cohort, kind="iptw", *, stabilized=True, truncate=None, **names) -> Cohort:
-    """Give persons weights that make the arms alike.
+    """Compute propensity score weights that make the arms alike.
 
     Parameters
     ----------

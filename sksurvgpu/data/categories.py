@@ -31,9 +31,9 @@ IDENTIFIER = 100
 class CategoryColumns(MadeColumns, auto_wrap_output_keys=None):
     """Turn categorical columns of a table into an indicator for each level.
 
-    Other columns stay as they are, in their place. Levels follow from the table that was fitted;
-    other tables get the same columns. These are called as ``site=b``: levels are known by their
-    text, integers and flags, too.
+    Other columns stay as they are, in their place. `fit` learns the levels; other tables get the
+    same columns. Names of columns are like ``site=b``, with levels as texts, also of integers and
+    flags.
 
     Parameters
     ----------

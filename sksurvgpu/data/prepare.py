@@ -19,8 +19,8 @@ CHOICES = {"redundant": ("keep", "drop"), "scale": (None, "max", "sd")}
 class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
     """Leave out rare and redundant columns and divide the others by their scale.
 
-    What is left out, and the scales, follow from the table that was fitted; other tables get the
-    same columns in the same units. Nothing is centred, so that sparse columns stay sparse.
+    `fit` learns which columns to leave out, and the scales; other tables get the same columns in
+    the same units. Nothing is centred, so that sparse columns stay sparse.
 
     Parameters
     ----------

@@ -23,10 +23,11 @@ COUNTED = 2**23  # pairs whose rows are counted at once
 
 
 class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
-    """Products of pairs of columns beside these, for effects that depend on other columns.
+    """Add products of pairs of columns (interactions), for effects that depend on other columns.
 
-    They are not stored: a pass over rows makes them of their two columns, and half a million, those
-    of 1,000 codes, take little more time than stored ones. Pairs that never meet are left out.
+    Products are not stored: each pass over the rows computes them from their two columns. Half a
+    million products, those of 1,000 codes, take little more time than stored ones. Pairs that never
+    occur together are left out.
 
     Parameters
     ----------

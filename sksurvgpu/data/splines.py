@@ -38,10 +38,10 @@ class _Basis(NamedTuple):
 
 
 class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
-    """B-splines of numeric columns, of which a row has four that are not zero.
+    """B-splines of numeric columns, for smooth effects; four per row are not zero.
 
-    With them a model is a sum of smooth functions. The first spline of each column is left out, as
-    all of them add up to one. Beyond the outermost knots the function stays what it is there.
+    A model of these columns is a sum of smooth functions. The first spline of each column is left
+    out, as all of them add up to one. Beyond the outermost knots the function is constant.
 
     Parameters
     ----------

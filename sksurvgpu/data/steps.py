@@ -14,11 +14,12 @@ __all__ = ["StepColumns"]
 
 
 class StepColumns(AdditiveColumns, auto_wrap_output_keys=None):
-    """Columns of ones where a numeric column is above a threshold, for all thresholds.
+    """Steps of numeric columns: for each threshold a column of ones where the number is above it.
 
-    With them a model is a sum of step functions, and the lasso chooses where they step: its penalty
-    is on their total variation, so that few steps are left, and columns without one are left out.
-    They are not stored: a column of numbers costs a byte or two a row, for any number of steps.
+    A model of these columns is a sum of step functions, and the lasso chooses where they step: its
+    penalty is on their total variation, so that few steps remain, and columns without steps are
+    out. Steps are not stored: a numeric column costs a byte or two per row, for any number of
+    steps.
 
     Parameters
     ----------

@@ -131,7 +131,7 @@ class CurveModel(PenalizedModel):
 
     @by_partition()
     def predict_median(self, X, *, strata=None):
-        """Median time of the event of every row, such as its median survival.
+        """Median survival time, or time of the event of interest, of every row.
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 
 @documented
 class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
-    r"""Multinomial logistic regression with normal priors, sampled.
+    r"""Multinomial logistic regression with normal priors, by sampling the posterior.
 
     .. math:: P(y_i = j) = \frac{e^{b_j + x_i^\top\beta_j}}{\sum_l e^{b_l + x_i^\top\beta_l}},
               \qquad \beta_j \sim N(m_j, P_j^{-1}),
@@ -232,7 +232,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
             return np.log(self.predict_proba(X))
 
     def predict(self, X):
-        """Likeliest class.
+        """Most probable class.
 
         Parameters
         ----------
@@ -290,7 +290,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
         return self.classes_[np.concatenate(codes, axis=1)]
 
     def score(self, X, y, sample_weight=None):
-        """Share of the observations that are of the class predicted for their row.
+        """Accuracy: proportion of observations in the class predicted for their row.
 
         Parameters
         ----------

@@ -16,10 +16,10 @@ __all__ = ["CaseSeriesCCD", "ConditionalPoissonCCD"]
 class CaseSeriesCCD(ConditionalModel):
     r"""Self-controlled case series with a lasso or elastic-net penalty.
 
-    Every subject is its own control: the rate of events during an era of exposure is compared with
-    the same subject's rate in other eras, so that whatever is constant within a subject cancels.
-    Given the number of events of a subject, era i has them with probability proportional to
-    :math:`L_i e^{x_i\beta}`, with :math:`L_i` its length. Minimizes
+    Each subject is its own control: the model compares the rate of events in exposed eras (periods)
+    with the rate of the same subject in other eras, so that everything constant within a subject
+    cancels. Given the number of events of a subject, each falls into era i with probability
+    proportional to :math:`L_i e^{x_i\beta}`, with :math:`L_i` its length. Minimizes
 
     .. math:: -\ell(X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
               + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)
@@ -106,8 +106,8 @@ class CaseSeriesCCD(ConditionalModel):
 class ConditionalPoissonCCD(ConditionalModel):
     r"""Poisson regression conditional on the totals of strata, with a penalty.
 
-    The same coefficients as Poisson regression with an unpenalized intercept for every stratum,
-    without ever estimating one. Minimizes
+    The coefficients are those of Poisson regression with an unpenalized intercept for every
+    stratum; the intercepts are not estimated. Minimizes
 
     .. math:: -\ell(X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
               + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)

@@ -26,12 +26,12 @@ NO_EVENT = "no event"
 
 @documented
 class CauseSpecificCox(HazardModels):
-    r"""Cox models of all kinds of event, and risks of them that add up.
+    r"""Cox models of all kinds of competing events, and the cumulative incidences of all.
 
-    The hazard of each kind of event is that of a Cox model in which the other kinds end follow-up,
-    with coefficients of its own. The cumulative incidence of an event follows from the hazards of
-    all: with the increments :math:`dA_k(t)` of a row's cumulative hazards, their sum :math:`dA`,
-    and the probability :math:`S(t) = \exp(-A(t))` of no event until t,
+    Each kind of event has a Cox model with separate coefficients, in which the other kinds are
+    censored. The cumulative incidence of an event follows from the hazards of all kinds: with the
+    increments :math:`dA_k(t)` of a row's cumulative hazards, their sum :math:`dA`, and the
+    probability :math:`S(t) = \exp(-A(t))` of no event until t,
 
     .. math:: F_k(t) = \sum_{s \le t} \frac{dA_k(s)}{dA(s)} \bigl(S(s-) - S(s)\bigr), \qquad
               S(t) + \sum_k F_k(t) = 1 .

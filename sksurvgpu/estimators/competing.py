@@ -21,8 +21,8 @@ __all__ = ["FineGrayCCD"]
 class FineGrayCCD(CurveModel):
     r"""Fine-Gray regression of a cumulative incidence, with a lasso or elastic-net penalty.
 
-    Models the subdistribution hazard of one kind of event among competing ones: the cumulative
-    incidence of a row is :math:`1 - \exp(-A(t) e^{x\beta})`. Minimizes
+    The model is for the subdistribution hazard of one kind of event where others compete with it:
+    the cumulative incidence of a row is :math:`1 - \exp(-A(t) e^{x\beta})`. Minimizes
 
     .. math:: -\ell(X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
               + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)

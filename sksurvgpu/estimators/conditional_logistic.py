@@ -16,8 +16,8 @@ __all__ = ["ConditionalLogisticCCD"]
 class ConditionalLogisticCCD(ConditionalModel):
     r"""Conditional logistic regression of matched sets, with a penalty.
 
-    Cases are compared with the other rows of their matched set, given how many cases it has.
-    Minimizes
+    The likelihood compares cases with the other rows of their matched set, given the number of
+    cases in it. Minimizes
 
     .. math:: -\ell(X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
               + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)

@@ -27,8 +27,8 @@ def _like_labels(model, given):
 class LogisticCCD(ClassifierMixin, PenalizedModel):
     r"""Logistic regression of two classes, with a lasso or elastic-net penalty.
 
-    The model of propensity scores: thousands of sparse columns and an intercept, which is never
-    penalized. Minimizes
+    Suited to propensity scores, with thousands of sparse columns. The intercept is never penalized.
+    Minimizes
 
     .. math:: -\ell(b + X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
               + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)
@@ -140,7 +140,7 @@ class LogisticCCD(ClassifierMixin, PenalizedModel):
 
     @by_partition(_like_labels)
     def predict(self, X):
-        """Likelier class.
+        """Most probable class.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class LogisticCCD(ClassifierMixin, PenalizedModel):
         return self.classes_[is_second.astype(int)]
 
     def score(self, X, y, sample_weight=None):
-        """Share of rows whose class is predicted.
+        """Accuracy: proportion of rows classified correctly.
 
         Parameters
         ----------

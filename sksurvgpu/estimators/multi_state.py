@@ -26,10 +26,9 @@ NOTICEABLE = 1e-3  # probability of a state whose follow-up has ended
 class MultiStateCox(HazardModels):
     r"""Cox models of all transitions between states, and probabilities of states over time.
 
-    The hazard of a transition is that of a Cox model of the persons in the state it leaves, with
-    coefficients of its own. Probabilities of states are products over the times at which
-    transitions happen, with G the matrix of the hazards' increments :math:`dA_{ij}` and minus
-    their sums on the diagonal,
+    Each transition has a Cox model with separate coefficients, of the persons in its state of
+    origin. Probabilities of states are products over the times at which transitions happen, with G
+    the matrix of the hazards' increments :math:`dA_{ij}` and minus their sums on the diagonal,
 
     .. math:: P(s, t) = \prod_{s < u \le t} e^{G(u)} .
 

@@ -146,13 +146,13 @@ def _where_last_step_has(name):
 
 
 class Pipeline(Versioned, PlainPipeline):
-    """Transformers and a model at the end, with all that the model predicts.
+    """Pipeline of transformers and a model, with all predictions of the model.
 
-    scikit-learn's ``Pipeline`` that also has, where its last step does, ``predict_risk``,
+    Like scikit-learn's ``Pipeline``, it also has, if its last step does, ``predict_risk``,
     ``predict_median``, ``predict_quantile``, ``predict_survival_function``,
     ``predict_cumulative_hazard_function``, ``predict_cumulative_incidence_function`` and
-    ``log_likelihood`` of transformed rows, ``summary`` with the names that the transformers give
-    to columns, and ``refit_model``. Their arguments are those of the last step.
+    ``log_likelihood`` of transformed rows, ``summary`` with the names that the transformers give to
+    columns, and ``refit_model``. Their arguments are those of the last step.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class Pipeline(Versioned, PlainPipeline):
 
 
 def make_pipeline(*steps, **options) -> Pipeline:
-    """Pipeline of transformers and a model, which are named by their types.
+    """Make a `Pipeline` of transformers and a model, with steps named by their types.
 
     Parameters
     ----------

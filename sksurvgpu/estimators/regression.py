@@ -110,7 +110,7 @@ class PoissonCCD(RegressorMixin, PenalizedModel):
         return rate if exposure is None else exposure * rate
 
     def score(self, X, y, sample_weight=None, exposure=None):
-        """Share of the deviance that the model explains.
+        """D²: proportion of the deviance explained.
 
         Parameters
         ----------
@@ -225,7 +225,7 @@ class LinearCCD(RegressorMixin, PenalizedModel):
         return self._predict_linear(X)
 
     def score(self, X, y, sample_weight=None):
-        """Share of the variance that the model explains.
+        """Coefficient of determination R²: proportion of the variance explained.
 
         Parameters
         ----------

@@ -65,7 +65,7 @@ def _result_of(future, name):
 
 
 class Coordinator:
-    """Has an estimator fitted over sites, of whose rows it sees sums over all sites.
+    """Fits an estimator over several sites, and sees only sums over all of them.
 
     Parameters
     ----------

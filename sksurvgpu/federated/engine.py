@@ -40,7 +40,7 @@ MOST_OUTSIDE = 16  # points in a row of which nothing is told: a step is 10^-5 o
 
 
 class RefusedError(RuntimeError):
-    """Raised where a site does not release what a fit needs; says which, and why."""
+    """Raised if a site refuses a sum that a fit needs; the message says which, and why."""
 
 
 class SumEngine:

@@ -48,9 +48,9 @@ def check_noisy(programme) -> Noise:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyFit(WaldResult):
-    """Coefficients that are differentially private, with a covariance that knows of the noise.
+    """Differentially private coefficients, with a covariance that accounts for the noise.
 
-    It is a `WaldResult`, with all that such have; made by ``Coordinator(noise=...)``.
+    A `WaldResult` with its methods; made by ``Coordinator(noise=...)``.
 
     Attributes
     ----------

@@ -35,9 +35,9 @@ class OutsideError(NotReleasedError):
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules of what a site releases of its rows: checked there, whatever a coordinator asks.
+    """Rules for the sums that a site releases, which the site checks itself.
 
-    Where an outcome names persons (``subject``, matched sets), each counts as one row.
+    If an outcome names persons (``subject``, matched sets), each counts as one row.
 
     Parameters
     ----------

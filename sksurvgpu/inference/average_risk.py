@@ -53,7 +53,7 @@ def average_risk(
     propensity=None,
     **fit_params,
 ) -> AverageRisk:
-    """Average risks if columns had given values, and how they differ between scenarios.
+    """Average risks with columns set to given values, and their differences (g-formula).
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def _with_values(X, changes):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AverageRisk(Result):
-    """Average risks of scenarios, and how they differ; made by `average_risk`.
+    """Average risks of scenarios and their differences; made by `average_risk`.
 
     Attributes
     ----------

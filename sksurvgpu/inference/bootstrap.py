@@ -163,10 +163,10 @@ def bootstrap(
     folder=None,
     **fit_params,
 ) -> BootstrapResult:
-    """Refit an estimator to random weights of its rows.
+    """Bootstrap: refit an estimator to rows drawn at random, for intervals and frequencies.
 
-    What is drawn are units: `groups` where they are given, else the subjects or matched sets of
-    the outcome, else rows. A replicate is ``fit`` with ``sample_weight`` multiplied by the weights
+    The bootstrap draws `groups` if they are given, otherwise the subjects or matched sets of the
+    outcome, otherwise rows. A replicate is ``fit`` with ``sample_weight`` multiplied by the weights
     of the draw, at the same ``alpha``; all replicates are solved together, from the fit to all
     rows.
 

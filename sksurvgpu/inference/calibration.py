@@ -31,7 +31,7 @@ MODEL = ("mean_intercept", "mean_slope", "sd_intercept", "sd_slope")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CalibratedEffects(Result):
-    """Effects after calibration by controls; made by `calibrate`.
+    """Effects calibrated by negative controls; made by `calibrate`.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class CalibratedEffects(Result):
 def calibrate(
     estimates, negative_controls, *, positive_controls=None, level=0.95, alternative="two-sided"
 ) -> CalibratedEffects:
-    """Calibrate estimates by negative controls.
+    """Correct estimates for the systematic error that negative controls show.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ POSITIVE = 1e-10  # eigenvalue, of columns in standard errors, that is not round
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate(Result):
-    """Proofs about the point where a fit ended; made by `certificate`.
+    """Whether a fit is a local minimum, and convex there; made by `certificate`.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Certificate(Result):
 
 @documented
 def certificate(estimator, X, y, **fit_params) -> Certificate:
-    """Say whether a fit ended in a local minimum, and whether others may be near.
+    """Check whether a fit is a local minimum, and whether others may be near.
 
     Parameters
     ----------

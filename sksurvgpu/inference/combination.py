@@ -35,7 +35,7 @@ ROWS = ("fixed effect", "mean", "spread", "new site")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CombinedProfiles(Result):
-    """One effect from several sites; made by `combine_profiles`.
+    """Effect combined from several sites (meta-analysis); made by `combine_profiles`.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class CombinedProfiles(Result):
 def combine_profiles(
     profiles, *, feature=None, site="site", level=0.95, prior_sd=(2.0, 0.5)
 ) -> CombinedProfiles:
-    """Combine the likelihoods of one effect from several sites.
+    """Combine the likelihoods of one effect from several sites (meta-analysis).
 
     Parameters
     ----------

@@ -277,8 +277,8 @@ CURVES = {
 class CurveIntervals(Result):
     """Predicted curves with confidence intervals and bands; made by `curve_intervals`.
 
-    All arrays are NaN after the end of follow-up of a row's stratum, and bounds where a row differs
-    from those of the fit in columns whose coefficients these do not determine.
+    All arrays are NaN after the end of follow-up of a row's stratum. Bounds are NaN, too, if the
+    fit does not determine the coefficients of columns in which a row differs from its rows.
 
     Attributes
     ----------

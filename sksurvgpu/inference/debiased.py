@@ -48,7 +48,7 @@ ACCURACY, ALLOWED = 1e-7, 1e-3  # share of the constraint: when to stop, and wha
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DebiasedResult(Result):
-    """Coefficients without the bias of their penalty; made by `debiased`.
+    """Penalized coefficients with their bias removed, and intervals; made by `debiased`.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class DebiasedResult(Result):
 def debiased(
     estimator, X, y, *, level=0.95, method="auto", gamma=None, **fit_params
 ) -> DebiasedResult:
-    """Confidence intervals and tests of all coefficients of a penalized fit.
+    """Confidence intervals and tests of all coefficients of a lasso or other penalized fit.
 
     Parameters
     ----------

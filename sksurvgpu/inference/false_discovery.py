@@ -93,7 +93,7 @@ def false_discovery(estimator, X, y, **fit_params):
 
 @documented
 def local_false_discovery(estimator, X, y, **fit_params):
-    """Probability that a column is related to the outcome by chance only, for every column.
+    """Local false discovery rate: probability that a column is related by chance only, by column.
 
     Parameters
     ----------

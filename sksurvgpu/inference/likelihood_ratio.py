@@ -1,4 +1,4 @@
-"""Likelihood-ratio test of two nested fits without a penalty."""
+"""Likelihood-ratio test of two nested fits."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LikelihoodRatioResult(Result):
 def likelihood_ratio_test(
     restricted, full, *, X=None, y=None, **fit_params
 ) -> LikelihoodRatioResult:
-    """Test whether a model needs the coefficients that another one does not have.
+    """Likelihood-ratio test of two nested fits.
 
     Parameters
     ----------

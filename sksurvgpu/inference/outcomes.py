@@ -116,10 +116,10 @@ def fit_outcomes(
     n_jobs=None,
     **fit_params,
 ) -> OutcomesResult:
-    """Effects of some columns of X on many outcomes.
+    """Estimate the effects of some columns of X on many outcomes, in one call.
 
-    X is checked, put in order and held once, whatever the number of outcomes, which threads share
-    among each other. An outcome that cannot be fitted has a line in the table that says why.
+    X is checked, sorted and stored once for all outcomes; threads fit outcomes in parallel. If an
+    outcome cannot be fitted, its line in the table says why.
 
     Parameters
     ----------

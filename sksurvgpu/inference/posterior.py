@@ -61,8 +61,8 @@ def posterior(
     """Draw from the posterior of a model's coefficients, by Hamiltonian Monte Carlo.
 
     The coefficients have independent normal, Laplace or horseshoe priors, whose scales are known,
-    or drawn with the coefficients. All models of this package can be sampled except `LinearCCD`,
-    whose errors have a variance: `BayesianLasso` draws that, too.
+    or drawn with the coefficients. All models of this package can be sampled except `LinearCCD`;
+    take `BayesianLasso`, which also draws the variance of the errors.
 
     Parameters
     ----------

@@ -156,8 +156,9 @@ def profile_likelihood(
 ) -> ProfileResult:
     """Profile likelihood and intervals of some coefficients.
 
-    The penalty of a column is removed while its coefficient is profiled; all other columns keep
-    theirs. The interval holds the values that a likelihood ratio test does not reject.
+    A profile fixes one coefficient at a value and fits all others. The penalty of the column is
+    removed meanwhile; other columns keep theirs. The interval contains the values that a
+    likelihood-ratio test does not reject.
 
     Parameters
     ----------

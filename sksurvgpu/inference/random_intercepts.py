@@ -96,10 +96,10 @@ def _forward(name):
 
 @documented
 class RandomIntercepts(Versioned, BaseEstimator):
-    r"""Normal random intercepts of clusters, such as hospitals or families, beside any penalty.
+    r"""Models with a normal random intercept for each cluster, such as hospitals or families.
 
-    The predictor of row i of cluster g is :math:`x_i'\beta + b_g` with independent
-    :math:`b_g \sim N(0, v)`, of a Cox model a log-normal frailty. The intercepts maximize
+    The linear predictor of row i of cluster g is :math:`x_i'\beta + b_g` with independent
+    :math:`b_g \sim N(0, v)`, in a Cox model a log-normal frailty. The intercepts maximize
 
     .. math:: \ell(X\beta + Zb) - P(\beta) - \tfrac{1}{2v} b'b
 

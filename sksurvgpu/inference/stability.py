@@ -52,10 +52,10 @@ def stability_selection(
 ) -> StabilityResult:
     """Select the coefficients that are not zero in most halves of the data.
 
-    Paths are fitted to random halves of the rows (of their subjects, matched sets or `groups`).
-    Coefficients are selected that are not zero in a share of at least `threshold` of the halves,
-    at some penalty. Penalties end where more than `max_errors` false selections would have to be
-    expected, or with the sequence, of which a warning tells where these are few.
+    Paths are fitted to random halves of the rows (of their subjects, matched sets or `groups`). A
+    coefficient is selected if at some penalty it is not zero in at least the proportion `threshold`
+    of the halves. Penalties below the one with an expected number of `max_errors` false selections
+    do not count. A warning says if the path ends long before.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ class StabilityResult(Result):
         return self.is_penalized & (self.max_probabilities >= self.threshold)
 
     def with_options(self, **options) -> StabilityResult:
-        """Result of the same fits, judged otherwise.
+        """Result of the same fits with another threshold, bound or assumption.
 
         Parameters
         ----------

@@ -139,7 +139,7 @@ class Calibration(Result):
 def calibration(
     y, risk, horizon=None, *, n_groups=10, event_of_interest=1, level=0.95
 ) -> Calibration:
-    """Compare predicted risks with those observed, in groups of like risk.
+    """Compare predicted with observed risks, in groups of similar risk.
 
     Parameters
     ----------

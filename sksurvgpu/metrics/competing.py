@@ -56,9 +56,9 @@ def concordance_competing(
 ):
     """Share of pairs whose order of risk agrees with the order of one kind of event.
 
-    A row with the event of interest is compared with those that outlive it and with those that
-    had met a competing event by then. Pairs are weighted by the inverse probability that both
-    rows were not censored before they could be compared.
+    A row with the event of interest is compared with rows that outlive it and with rows that had a
+    competing event before. Pairs are weighted by the inverse probability that both rows were not
+    censored before they could be compared.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def concordance(
     censoring=None,
     tied_tol=1e-8,
 ):
-    """Share of comparable pairs whose order of risk agrees with the order of events.
+    """Concordance index: proportion of comparable pairs whose risks have the order of their events.
 
     Parameters
     ----------

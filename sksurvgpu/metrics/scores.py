@@ -145,9 +145,8 @@ def integrated_brier_score(y_train, y_test, risk, times=None, *, event_of_intere
 def auc(y_train, y_test, risk, times=None, *, event_of_interest=None):
     """Area under the cumulative/dynamic ROC curve at horizons, weighted for censoring.
 
-    The probability that a row with the event of interest by the horizon has a higher predicted
-    risk than one without it, be it free of events or kept from it by another one; ties count one
-    half.
+    The probability that a row with the event of interest by the horizon has a higher predicted risk
+    than a row without it, free of events or with a competing event; ties count one half.
 
     Parameters
     ----------

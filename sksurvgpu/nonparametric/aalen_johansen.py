@@ -125,7 +125,7 @@ class AalenJohansen(Result):
 def aalen_johansen(
     y, *, groups=None, sample_weight=None, level=0.95, interval="log"
 ) -> AalenJohansen:
-    """Estimate the cumulative incidence of all kinds of event without a model.
+    """Aalen-Johansen estimate of the cumulative incidence of all kinds of events.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ __all__ = ["GrayTest", "gray_test"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GrayTest(LogRank):
-    """A test whether groups have one cumulative incidence of an event; made by `gray_test`.
+    """Gray's test of the cumulative incidence of groups; made by `gray_test`.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class GrayTest(LogRank):
 
 @documented
 def gray_test(y, groups, *, event_of_interest=1, strata=None, rho=0.0) -> GrayTest:
-    """Test whether groups have one cumulative incidence of an event.
+    """Gray's test whether groups have the same cumulative incidence of an event.
 
     Parameters
     ----------

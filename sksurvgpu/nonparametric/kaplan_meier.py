@@ -162,7 +162,7 @@ class KaplanMeier(Result):
 def kaplan_meier(
     y, *, groups=None, sample_weight=None, robust=None, level=0.95, interval="log", band=None
 ) -> KaplanMeier:
-    """Estimate the survival of groups without a model.
+    """Kaplan-Meier estimate of the survival of groups.
 
     Parameters
     ----------

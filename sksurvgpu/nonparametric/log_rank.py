@@ -39,7 +39,7 @@ BLOCK = 1 << 22  # entries of a table of times and groups that is held at once
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogRank(Result):
-    """A test whether groups have one survival; made by `log_rank`.
+    """Log-rank test whether groups have the same survival; made by `log_rank`.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class LogRank(Result):
 @called_as("log_rank(surv(event, time), groups)")
 @documented
 def log_rank(y, groups, *, strata=None, rho=0.0, sample_weight=None, robust=None) -> LogRank:
-    """Test whether groups have one survival.
+    """Log-rank test whether groups have the same survival.
 
     Parameters
     ----------

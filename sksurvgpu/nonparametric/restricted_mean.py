@@ -37,7 +37,7 @@ __all__ = ["RestrictedMean", "restricted_mean"]
 @documented
 @dataclass(frozen=True, eq=False, repr=False)
 class RestrictedMean(Result):
-    """Mean times without the event by a horizon; made by `restricted_mean`.
+    """Restricted mean survival times of groups; made by `restricted_mean`.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class RestrictedMean(Result):
 def restricted_mean(
     y, horizon, *, groups=None, sample_weight=None, robust=None, level=0.95
 ) -> RestrictedMean:
-    """Estimate the mean time without the event by a horizon.
+    """Restricted mean survival time: mean time without the event until a horizon.
 
     Parameters
     ----------

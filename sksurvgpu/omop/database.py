@@ -15,10 +15,9 @@ __all__ = ["Database"]
 class Database:
     """Tables of the OMOP common data model, version 5.4 or 5.3.
 
-    They are read by DuckDB, which joins them in bounded memory, and what comes out is what
-    `from_long`, `cohort.time_at_risk` and `cohort.eras_to_intervals` take. Concepts are standard
-    ones, and stand for their descendants, too. All that is returned is sorted, and the same
-    whatever the number of threads.
+    DuckDB reads and joins the tables in bounded memory. Results are tables for `from_long`,
+    `cohort.time_at_risk` and `cohort.eras_to_intervals`. Concepts are standard ones and include
+    their descendants. Results are sorted, and the same for any number of threads.
 
     Parameters
     ----------

@@ -76,12 +76,12 @@ def _load_fields(folder, part, argument):
 
 
 class PartitionedData(Mapping):
-    """Rows in files: handles on the arguments of `fit`, which hold none of them.
+    """Rows in files: handles on the arguments of `fit`, which load no rows.
 
-    Made by `write_partitions` and `open_partitions`. ``data.X``, ``data.y``, ``data.sample_weight``
-    and ``data.offset`` are passed to ``fit`` in place of arrays; what there is beyond them has its
-    name, as in ``data["strata"]``. The rows of a partition are in an order of their own, the same
-    in all of them; a column of identifiers, stored with the others, says which is which.
+    Made by `write_partitions` and `open_partitions`. Pass ``data.X``, ``data.y``,
+    ``data.sample_weight`` and ``data.offset`` to ``fit`` in place of arrays; other arguments have
+    names, as in ``data["strata"]``. All handles have the rows in the same order, which is not the
+    original one; store a column of identifiers to match rows.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class PartitionedData(Mapping):
 
 
 def open_partitions(path, *, memory: float | None = None) -> PartitionedData:
-    """Open rows that `write_partitions` has written.
+    """Open a folder of rows that `write_partitions` has written.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def write_partitions(
     overwrite: bool = False,
     verbose: int = 0,
 ) -> PartitionedData:
-    """Write rows to files, from which estimators fit without holding more than some partitions.
+    """Write rows to files of partitions, for fits with only some partitions in memory.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ MOST_COLUMNS = 5_000  # whose matrix has 200 MB
 class Fused(PenaltySpec):
     """Fused lasso: penalty of coefficients and of differences between neighbouring ones.
 
-    Neighbours often have one value, to the last bit, and sets of them that are zero.
+    Neighbouring coefficients are often equal, to the last bit, or zero.
 
     Parameters
     ----------

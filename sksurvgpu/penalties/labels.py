@@ -20,7 +20,7 @@ FORMS = (
 
 
 def groups_from(source, prefix_sep="_"):
-    """Groups of columns that were made from one: the levels of a factor, the pieces of a spline.
+    """Labels of columns made from one variable, such as levels of a factor, for `GroupLasso`.
 
     Parameters
     ----------

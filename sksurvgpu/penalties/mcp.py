@@ -11,9 +11,9 @@ __all__ = ["MCP"]
 
 
 class MCP(PenaltySpec):
-    r"""Minimax concave penalty: selects as the lasso does, and leaves large coefficients alone.
+    r"""Minimax concave penalty: selects like the lasso, without shrinking large coefficients.
 
-    Of a column whose lasso penalty is :math:`l`, with a knot :math:`k = \gamma l / C`,
+    For a column with lasso penalty :math:`l` and a knot :math:`k = \gamma l / C`,
 
     .. math:: p(\beta) = l\Bigl(|\beta| - \frac{\beta^2}{2k}\Bigr) \text{ for } |\beta| \le k,
               \qquad \frac{lk}{2} \text{ beyond}.

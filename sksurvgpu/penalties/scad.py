@@ -13,9 +13,9 @@ __all__ = ["SCAD"]
 class SCAD(PenaltySpec):
     r"""Smoothly clipped absolute deviation: the lasso near zero, no penalty on large coefficients.
 
-    Of a column whose lasso penalty is :math:`l`, the slope is :math:`l` up to :math:`s = l / C`,
-    falls in proportion to 0 at :math:`as`, and is 0 beyond.  It is not convex: a fit ends in a
-    local minimum, see :func:`certificate`.
+    For a column with lasso penalty :math:`l`, the slope is :math:`l` up to :math:`s = l / C`, falls
+    in proportion to 0 at :math:`as`, and is 0 beyond.  It is not convex: a fit ends in a local
+    minimum, see :func:`certificate`.
 
     Parameters
     ----------

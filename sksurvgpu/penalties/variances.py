@@ -18,7 +18,7 @@ PRIORS = ("laplace", "normal")
 
 
 def alpha_of_variance(variance, total_weight, prior="laplace"):
-    """Penalty that stands for a prior variance of the coefficients.
+    """Convert a prior variance of the coefficients to the penalty ``alpha``.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def alpha_of_variance(variance, total_weight, prior="laplace"):
 
 
 def variance_of_alpha(alpha, total_weight, prior="laplace"):
-    """Prior variance of the coefficients that a penalty stands for.
+    """Convert the penalty ``alpha`` to a prior variance of the coefficients.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def variance_of_alpha(alpha, total_weight, prior="laplace"):
 
 
 def mixed_priors(priors, columns, total_weight, *, default=None):
-    """Parameters of an estimator whose columns have priors of different kinds and variances.
+    """Parameters of an estimator for priors of different kinds and variances by column.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ LEFT, RIGHT = 0.28, 0.75  # where boxes are, of the width of the axes
 
 
 class AttritionDisplay(Display):
-    r"""A box for those who are left after steps, and beside it one for those who are not.
+    r"""Flow chart of a cohort: persons left after each step, and beside it those left out.
 
     Parameters
     ----------

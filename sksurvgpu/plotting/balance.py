@@ -32,7 +32,7 @@ MANY = 200  # points of a scatter that are drawn opaque
 
 
 class BalanceDisplay(Display):
-    """Differences of treated rows and comparators, before and after an adjustment.
+    """Standardized differences of covariates between arms, before and after an adjustment.
 
     Parameters
     ----------

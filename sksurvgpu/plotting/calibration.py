@@ -16,7 +16,7 @@ ASIDE = 0.008  # of the axis, between the points of several models
 
 
 class CalibrationDisplay(Display):
-    """Observed risks with their confidence limits over predicted ones, in groups of like risk.
+    """Calibration plot: observed over predicted risks in groups of similar risk, with intervals.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ CURVE = ("feature", "value", "log_likelihood_ratio")
 
 
 class ProfileDisplay(Display):
-    """Twice the drop of the profile log-likelihood over each coefficient.
+    """Profile likelihoods: twice the drop of the log-likelihood over each coefficient.
 
     Parameters
     ----------

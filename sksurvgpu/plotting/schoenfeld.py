@@ -18,7 +18,7 @@ MOST_PANELS = 30
 class SchoenfeldDisplay(Display):
     """Scaled Schoenfeld residuals over time, with a natural spline and its pointwise interval.
 
-    The coefficient of a hazard that is proportional is a horizontal line, dashed.
+    If hazards are proportional, the curve is horizontal like the dashed line.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ NOTE_CORNERS = "upper left", "upper right", "lower right", "lower left"
 
 
 class StabilityDisplay(Display):
-    """Frequency of selection of coefficients in halves of the data, over the penalty.
+    """Stability selection: how often halves of the data select each coefficient, over the penalty.
 
     Parameters
     ----------

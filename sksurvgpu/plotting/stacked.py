@@ -31,10 +31,10 @@ FILL, REST = 0.85, 0.3  # opacity of an event, and of no event
 
 
 class StackedIncidenceDisplay(Display):
-    """Cumulative incidences of all events on top of each other, a panel a group.
+    """Cumulative incidences of all events, stacked, with a panel for each group.
 
-    The height of an area is the probability of its event by a time; what is left above them is
-    that of none so far, so that all sum to 1.
+    The height of an area is the probability of its event by a time. The area on top is the
+    probability of no event, so that all sum to 1.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ KINDS = ("density", "rank")
 
 
 class TraceDisplay(Display):
-    """Draws of each chain in their order, beside their density or the histogram of their ranks.
+    """Trace plots: draws of each chain in order, beside their densities or histograms of ranks.
 
     Chains that have mixed look alike: traces without trends or steps, densities on top of each
     other, ranks that are spread evenly.

@@ -26,8 +26,8 @@ class Adaptive(PenaltySpec):
     r"""Adaptive lasso: penalty factors from a pilot fit.
 
     The penalty factor of a column is ``penalty_factor * abs(b) ** -power``, with its coefficient
-    ``b`` in a pilot fit to the same rows; columns whose ``b`` is 0 get the coefficient 0. Effects
-    that the pilot finds large are shrunk less than by the lasso, noise more.
+    ``b`` in a pilot fit to the same rows; columns whose ``b`` is 0 get the coefficient 0. Columns
+    with large coefficients in the pilot are shrunk less than by the lasso, others more.
 
     Parameters
     ----------

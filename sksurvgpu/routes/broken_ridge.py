@@ -40,11 +40,11 @@ MOST = 2.0  # factor between a round's coefficient and the extrapolated one
 
 
 class BrokenRidge(PenaltySpec):
-    r"""Broken adaptive ridge (BAR): selection close to that of best subsets.
+    r"""Broken adaptive ridge (BAR): an iterated ridge that selects nearly like best subsets.
 
-    A ridge is repeated, each time with the penalty ``alpha * penalty_factor * b**2 / (2 * b0**2)``
-    of coefficients that were ``b0`` in the fit before, until they no longer change: small ones go
-    to zero, and what is large is hardly shrunk.
+    A ridge is refitted until its coefficients no longer change, with the penalty
+    ``alpha * penalty_factor * b**2 / (2 * b0**2)`` of a coefficient that was ``b0`` in the fit
+    before: small coefficients go to zero, large ones are hardly shrunk.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ NO_COUNTERPART = "on the CPU, which alone knows Firth's penalty"
 
 
 class Firth(PenaltySpec):
-    r"""Firth's penalty, for few columns and rare or separated events.
+    r"""Firth's penalty: finite, less biased estimates for few columns and rare or separated events.
 
     With the log-likelihood :math:`\ell` and the information I, minus its second derivative,
     maximizes

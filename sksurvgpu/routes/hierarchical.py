@@ -31,11 +31,11 @@ RATIOS = {"l1": 1.0, "l2": 0.0}
 
 
 class Hierarchical(PenaltySpec):
-    """Penalty that pulls coefficients to the coefficients of their classes.
+    """Penalty that shrinks coefficients towards those of their classes.
 
-    A coefficient is the sum of its own part and those of its classes,
-    ``coef_[j] = part[j] + class_coef_[k]``, and all parts are penalized: columns borrow strength
-    from others of their class, and one without data gets the effect of the class.
+    A coefficient is the sum of a part of the column and parts of its classes, ``part[j] +
+    class_coef_[k]``, and all parts are penalized: columns borrow strength from others of their
+    class, and a column without data gets the effect of the class.
 
     Parameters
     ----------

@@ -108,8 +108,8 @@ def basis_of_rows(estimator, rows) -> Basis:
 def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **fit_params):
     """AIC, BIC and EBIC of a fit.
 
-    Those of a path are ``path.information_criteria()``, and ``path.best("bic")`` is the fit with
-    the least.
+    For a path call ``path.information_criteria()``; ``path.best("bic")`` is the fit with the
+    smallest BIC.
 
     Parameters
     ----------

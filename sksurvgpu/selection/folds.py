@@ -27,11 +27,11 @@ MOST_MARKS = 256  # that a byte holds
 
 
 class SurvivalKFold(BaseCrossValidator):
-    """Folds with an equal share of the events, which keep the rows of a subject together.
+    """Folds for cross-validation with equal numbers of events, which keep subjects whole.
 
-    Subjects are dealt out in the order of their number of events, those with as many at random.
-    What counts as one subject: `groups` where they are given to ``split``, else the field
-    ``subject`` of the outcome, or ``stratum`` of matched sets, else every row.
+    Subjects are assigned to folds in the order of their number of events, those with equal numbers
+    at random. Subjects are `groups` if ``split`` gets them, or the field ``subject`` of the
+    outcome, or ``stratum`` of matched sets, or otherwise single rows.
 
     Parameters
     ----------

@@ -281,7 +281,7 @@ def fit_path(
     relax=False,
     **fit_params,
 ) -> Path:
-    """Fit an estimator at descending penalties.
+    """Fit an estimator at descending penalties (a regularization path).
 
     Parameters
     ----------

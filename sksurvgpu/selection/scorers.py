@@ -16,11 +16,11 @@ __all__ = ["LogLikelihoodScorer"]
 class LogLikelihoodScorer(Versioned, BaseEstimator):
     """Mean log-likelihood of rows, for ``scoring=`` of `GridSearchCV` and its kin.
 
-    The score is ``estimator.log_likelihood(X, y, mean=True)``, of rows by themselves: what
-    ``scoring="held_out"`` of `CoxLassoCV` and its sisters is. The estimator is one of this
-    package, or a pipeline that ends in one. With metadata routing enabled, whatever of
-    `sample_weight`, `strata`, `offset`, `exposure` and `censoring_groups` a search is given
-    reaches the score; else fields of `y` such as ``stratum`` do.
+    The score is ``estimator.log_likelihood(X, y, mean=True)`` of the held-out rows alone, as
+    ``scoring="held_out"`` of `CoxLassoCV` and other cross-validated models. The estimator is one of
+    this package, or a pipeline that ends in one. With metadata routing enabled, `sample_weight`,
+    `strata`, `offset`, `exposure` and `censoring_groups` of a search reach the score; otherwise
+    only fields of `y` such as ``stratum`` do.
 
     Examples
     --------

@@ -42,7 +42,7 @@ SLACK = 1e-9  # of a column's range, within which it is separated
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScreenResult(Result):
-    """Statistics of columns one by one; made by `screen`.
+    """Statistics of every single column; made by `screen`.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class ScreenResult(Result):
 
 
 def screen(X, y, *, strata=None, duplicates=0.99, n_jobs=None) -> ScreenResult:
-    """Compare every column with the outcome by itself, and name those that make trouble.
+    """Test every single column against an outcome, and find separating and duplicate columns.
 
     Parameters
     ----------

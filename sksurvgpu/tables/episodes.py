@@ -47,9 +47,9 @@ def episodes(
 ) -> Episodes:
     """Cut follow-up into rows at risk in which covariates do not change.
 
-    A row ends where a covariate of the person begins, ends or changes, at every one of `cuts`, and
-    at the end of follow-up; the event is on the last row. These are R's ``tmerge`` and
-    ``survSplit``.
+    A row ends where a covariate of the person begins, ends or changes, at each of `cuts`, and at
+    the end of follow-up; the event is on the last row. R's ``tmerge`` and ``survSplit`` do the
+    same.
 
     Parameters
     ----------

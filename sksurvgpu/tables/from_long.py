@@ -49,8 +49,7 @@ def from_long(
 ) -> LongData:
     """Read covariates from a long table, one line for a row and a covariate.
 
-    Observational health databases export such tables: covariates that a row does not have are not
-    in them.
+    Health databases export such tables; a covariate without a line for a row is 0 there.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True, repr=False)
 class LongReport(Report):
-    """Counts of what `from_long` read and left out.
+    """Counts of lines and columns that `from_long` read and left out.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class LongData(Result):
 
 @dataclass(frozen=True, repr=False)
 class EpisodesReport(Report):
-    """Counts of what `episodes` read and left out.
+    """Counts of lines that `episodes` read and left out.
 
     Attributes
     ----------

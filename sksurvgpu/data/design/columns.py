@@ -37,12 +37,12 @@ KIND_NAMES = ("indicator", "sparse", "dense", "computed")  # by number
 
 @dataclass(frozen=True, eq=False)
 class Design(Versioned):
-    """Columns of X in the form that fits read, accepted wherever a table of covariates is.
+    """Table of covariates with sparse and dense columns and names, accepted as ``X`` everywhere.
 
-    Made by `from_long`, as the attribute ``X`` of its result. Rows are chosen by ``X[rows]``, with
-    row numbers in any order, a boolean mask or a slice, so that scikit-learn's splits and searches
-    take a design as they take an array; ``X[rows, columns]`` chooses columns, too. Its arrays are
-    read by compiled code: they are not to be written to.
+    The result of `from_long` has one as its attribute ``X``. ``X[rows]`` selects rows, by row
+    numbers in any order, a boolean mask or a slice, so that scikit-learn's splits and searches take
+    a design like an array; ``X[rows, columns]`` selects columns, too. Do not write to its arrays,
+    which compiled code reads.
 
     Attributes
     ----------

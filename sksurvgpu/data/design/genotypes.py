@@ -46,7 +46,7 @@ NUMBERS = "sex", "phenotype", "cm", "position"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Genotypes(Result):
-    """Genotypes, and whose and of what they are; made by `read_bed`.
+    """Genotypes with their persons and variants; made by `read_bed`.
 
     Attributes
     ----------
@@ -78,10 +78,10 @@ class Genotypes(Result):
 
 
 def read_bed(path, *, count="A1", missing="mean", n_threads=1) -> Genotypes:
-    """Take genotypes of a PLINK 1 file as columns of a model, without reading them into memory.
+    """Read genotypes of a PLINK 1 file as columns of a model, without loading them into memory.
 
-    The file is read once, to count genotypes; fits read it in place, four genotypes a byte. Nothing
-    may change it meanwhile.
+    The file is read once, to count genotypes; fits read it in place, four genotypes per byte. It
+    must not change meanwhile.
 
     Parameters
     ----------

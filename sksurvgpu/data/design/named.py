@@ -15,11 +15,11 @@ __all__ = ["NamedColumns"]
 
 
 class NamedColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
-    """Give the columns that a transformer makes their names, sparse ones, too.
+    """Keep the names of the columns that a transformer makes, also of sparse ones.
 
-    The sparse matrices of a ``ColumnTransformer`` or ``OneHotEncoder`` have no names, so that a
-    model behind it knows columns by number only. Around it, this makes a `Design` of them, which
-    has: in ``penalty_factor={"num__age": 0.0}``, in ``summary()``, in intervals.
+    Sparse matrices of a ``ColumnTransformer`` or ``OneHotEncoder`` have no names, so that a model
+    after them knows columns by number only. ``NamedColumns(transformer)`` makes a `Design` with
+    names, for ``penalty_factor={"num__age": 0.0}``, ``summary()`` and intervals.
 
     Parameters
     ----------

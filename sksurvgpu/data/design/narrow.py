@@ -29,10 +29,10 @@ PIECE = 2**18  # entries that are copied at once
 
 
 def keep_types(values, *, names=None) -> Design:
-    """Take a dense matrix as it is, in its own type: no float64 is made of it.
+    """Use a dense matrix in its type (bytes, flags, float16, float32), without a float64 copy.
 
-    What fits read of it they convert as they go, and sums are in float64. Results are those of the
-    matrix in float64; bytes and flags are read somewhat faster, half precision slower.
+    Fits convert entries as they read them, and sums are in float64. Results are those of the matrix
+    in float64; bytes and flags are read somewhat faster, half precision slower.
 
     Parameters
     ----------

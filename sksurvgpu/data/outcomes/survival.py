@@ -152,7 +152,7 @@ def check_apart(event, time, start, stratum, subject):
 
 
 def as_sksurv(y, *, event_of_interest=None) -> np.ndarray:
-    """Return event and time of an outcome as scikit-survival expects them.
+    """Return event and time of an outcome as a two-field array for scikit-survival.
 
     Parameters
     ----------
