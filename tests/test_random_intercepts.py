@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from oracles.cases import load
 from scipy.sparse import csr_array, hstack
 from scipy.special import gammaln
 from sklearn.base import clone
@@ -118,6 +119,30 @@ def test_strata_entries_and_ties_are_those_of_frailty(ties):
     found = [*model.estimator_.coef_, *model.wald().standard_errors]
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(model.variance_, variance, rtol=1e-4)
+
+
+CLUSTERS = load("clusters.json")
+# Differences are those of derivatives: `_look_around` takes them from modes at both sides.
+CLOSE = {"coefficients": 1e-5, "errors": 1e-5, "variance": 1e-4, "loglik": 1e-8}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("rats", 0), ("rats", 1), ("eortc", 0), ("eortc", "reml")]
+)
+def test_variances_are_those_of_coxme_and_frailty(name, kind):
+    """On data that ask for several looks at how the information changes with the mode."""
+    columns = {name: np.array(values) for name, values in CLUSTERS[name]["columns"].items()}
+    expected = CLUSTERS[name]["reml"] if kind == "reml" else CLUSTERS[name]["ml"][kind]
+    estimator = CoxLassoCCD(ties=expected.get("ties", "efron"), **TIGHT)
+    y = surv(columns["event"] == 1, columns["time"])
+    variance = "reml" if kind == "reml" else "ml"
+    model = fit(estimator, columns["x"][:, None], y, columns["cluster"], variance)
+    found = {"coefficients": model.estimator_.coef_, "errors": model.wald().standard_errors}
+    found |= {"variance": model.variance_, "loglik": model.log_likelihood_}
+    for key in CLOSE.keys() & expected.keys():
+        np.testing.assert_allclose(found[key], expected[key], rtol=CLOSE[key])
+    if "effects" in expected:
+        np.testing.assert_allclose(model.cluster_effects_[:3], expected["effects"], rtol=1e-4)
 
 
 # glmer(cbind(incidence, size - incidence) ~ period + (1 | herd), binomial),

@@ -33,7 +33,7 @@ WIDE, COARSE, SIDE, SHORT, FINE = 2.0, 0.1, 0.03, 1e-3, 1e-4
 LEAST = -18.0
 FLAT = 0.01  # slope of the imbalance that steps may rely on
 ROUGH = 0.02  # share of a step that a mode may be off on the way
-MOST_MODES = 50
+MOST_MODES, MOST_LOOKS = 50, 20
 NOTHING = 1e-9  # share of H that is rounding
 UNCOMPARED = (
     "nothing tells the intercepts of `cluster` apart: strata have one cluster each, only one has "
@@ -172,7 +172,7 @@ class VarianceSearch:
 
     def __init__(self, fits, is_restricted, is_free, is_start):
         self._fits, self._is_restricted, self._is_free = fits, is_restricted, is_free
-        self._n_looks = 0 if is_restricted or is_start else 2
+        self._has_looks = not (is_restricted or is_start)
         self._is_pooled = fits.is_pooled and (is_restricted or fits.has_time)
         self.mode, self.sd = fits.without(), np.nan
         self._slope, self._reach = -FLAT, np.inf  # of the imbalance, and over what step it is known
@@ -182,16 +182,15 @@ class VarianceSearch:
         excess = ModeInformation(self._fits, self.mode, self._is_free).excess(self._is_restricted)
         if not excess > 0.0:
             return False
-        position = self._find_root(0.0, FINE if self._is_restricted else COARSE)
+        position = self._find_root(FINE if self._is_restricted else COARSE)
         if position < LEAST:
             return False
         found, slope = self.mode, self._slope
         if self._is_restricted and not SIDE / 3.0 < self._reach <= SIDE:  # shorter ones are rough
             slope = self._move(position + SIDE, (ROUGH * SIDE) ** 2).imbalance(True) / SIDE
             self.mode = found
-        for _ in range(self._n_looks):
-            bend, slope = self._look_around(position)
-            position = self._find_root(bend, FINE, position)
+        if self._has_looks:
+            position, slope = self._climb(position)
         self.sd = self.mode.variance / np.sqrt(-0.5 * self._fits.n * min(slope, -FLAT))
         return position > LEAST
 
@@ -207,18 +206,17 @@ class VarianceSearch:
         self.mode = self._fits.mode(float(np.exp(position)), self.mode, close)
         return ModeInformation(self._fits, self.mode, self._is_free)
 
-    def _find_root(self, bend, enough, position=None):
-        """Logarithm of the variance where imbalance and `bend` cancel.
+    def _find_root(self, enough):
+        """Logarithm of the variance where the imbalance is zero.
 
         By secants, after a first slope as it is expected, until a step is small enough.
         """
-        step, before, slope = -WIDE if position is None else COARSE, None, None
-        if position is None:
-            has_root = self._expected(LEAST) > 0.0 > self._expected(-LEAST)
-            position = brentq(self._expected, LEAST, -LEAST, xtol=COARSE) if has_root else 0.0
+        step, before, slope = -WIDE, None, None
+        has_root = self._expected(LEAST) > 0.0 > self._expected(-LEAST)
+        position = brentq(self._expected, LEAST, -LEAST, xtol=COARSE) if has_root else 0.0
         for _ in range(MOST_MODES):
             close = max(CLOSE, (ROUGH * step) ** 2)
-            value = self._move(position, close).imbalance(self._is_restricted) + bend
+            value = self._move(position, close).imbalance(self._is_restricted)
             if before is None:
                 ends = (self._expected(position + move) for move in (COARSE, -COARSE))
                 slope = min(np.subtract(*ends) / (2.0 * COARSE), -FLAT)
@@ -234,14 +232,25 @@ class VarianceSearch:
         self._slope = slope
         return position
 
-    def _look_around(self, position):
-        """Rise of L because H changes with the mode, and the second derivative of L.
+    def _climb(self, position):
+        """Logarithm of the variance where L is largest, by Newton's method; L's curvature there.
 
         In units of the imbalance: half of that, a cluster, L rises by where H is constant.
         """
+        for _ in range(MOST_LOOKS):
+            value, slope = self._look_around(position)
+            step = float(np.clip(-value / min(slope, -FLAT), -WIDE, WIDE))
+            position += step
+            if abs(step) < FINE or position < LEAST:
+                break
+        self._move(position)
+        return position, slope
+
+    def _look_around(self, position):
+        """Slope of L, of which H has a part as it changes with the mode, and second derivative."""
         middle, variance = self._move(position), np.exp(position)
+        value, n = middle.imbalance(False), self._fits.n
         low, high = (self._move(position + side) for side in (-SIDE, SIDE))
         change = high.log_det(variance) - low.log_det(variance)
         second = high.integrated + low.integrated - 2.0 * middle.integrated
-        n = self._fits.n
-        return -change / (2.0 * SIDE * n), 2.0 * second / (SIDE**2 * n)
+        return value - change / (2.0 * SIDE * n), 2.0 * second / (SIDE**2 * n)

@@ -137,7 +137,8 @@ class RandomIntercepts(Versioned, BaseEstimator):
 
     Notes
     -----
-    Of a Cox model "reml" is ``frailty(id, dist="gauss")`` of R's survival, of logistic and Poisson
+    Of a Cox model "reml" is ``frailty(id, dist="gauss")`` of R's survival and "ml" is ``coxme``,
+    whose default takes information of more than 50 clusters as diagonal. Of logistic and Poisson
     models "ml" is lme4's ``glmer``; :doc:`/models/clusters` says where they are biased.
 
     With scikit-learn's metadata routing, ``cluster`` and what else rows have is requested.
