@@ -37,12 +37,13 @@ PUBLISHED = Path(__file__).parent / "oracles" / "published"
 # run as it is.
 TESTS = Path(__file__).resolve().parent
 DEEPER = """
-    adaptive benchmarks bounds broken_ridge calibrate case_series_intervals combination combinations
-    compile contract dask devices episodes federated federated_messages federated_rules firth fused
-    groups groups_cuda groups_published hierarchical house late_entry links matrix new_likelihood
-    new_penalty nonconvex oracles outcomes partitions_data plotting_grounds plotting_intervals
-    plotting_marks posterior_scales properties relaxed secants site_differences site_replicas
-    stand_in store sums_fits sums_models sums_parts
+    adaptive benchmarks bounds broken_ridge calibrate case_series_intervals case_series_time
+    combination combinations compile contract dask devices episodes faces federated
+    federated_messages federated_rules firth from_r fused groups groups_cuda groups_published
+    hierarchical house late_entry links long_windows matrix new_likelihood new_penalty nonconvex
+    oracles outcomes partitions_data plotting_grounds plotting_intervals plotting_marks
+    posterior_scales privacy properties relaxed screen secants site_differences site_replicas
+    stand_in standardize store sums_fits sums_models sums_parts units
 """
 GLOBS = ("test_cuda_*.py", "test_far_*.py", "test_gpu_*.py")
 THOROUGH = {TESTS / "attacks", *(TESTS / f"test_{name}.py" for name in DEEPER.split())}
@@ -149,7 +150,9 @@ def pytest_itemcollected(item):
     mark = item.get_closest_marker("mostly_slow")
     if mark is not None and not re.search(mark.kwargs["but"], item.name):
         item.add_marker(pytest.mark.slow)
-    if item.get_closest_marker("slow") and not {item.path, item.path.parent}.isdisjoint(ALONE):
+    is_alone = not {item.path, item.path.parent}.isdisjoint(ALONE)
+    is_alone = is_alone and not item.get_closest_marker("weekly")
+    if item.get_closest_marker("slow") and is_alone:
         item.add_marker(pytest.mark.alone)
 
 

@@ -229,7 +229,7 @@ def test_censoring_by_treatment_and_covariates_is_left_to_the_model_of_risks():
     assert np.abs(result.risks["risk"] - truth()).max() < 0.03
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_intervals_cover():
     """Of 500 samples of 400 rows 95 % do (4 standard errors: 0.039)."""
     rng = np.random.default_rng(8)

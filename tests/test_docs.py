@@ -41,6 +41,7 @@ LONG = {
     "models/logistic",
     "models/poisson",
 }
+WEEKLY = {"guide/posterior"}  # of many draws
 WITH_EXAMPLES = [path for path in PAGES if ">>> " in path.read_text(encoding="utf-8")]
 
 
@@ -49,15 +50,17 @@ def page(path):
     return path.relative_to(DOCS).with_suffix("").as_posix()
 
 
+def marks_of(name):
+    marks = [pytest.mark.slow] if name in LONG else []
+    return [*marks, pytest.mark.weekly] if name in WEEKLY else marks
+
+
 @pytest.mark.thorough
 # SurvSet's pickles were made by an older NumPy.
 @pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")
 @pytest.mark.parametrize(
     "path",
-    [
-        pytest.param(path, marks=[pytest.mark.slow] if page(path) in LONG else [], id=page(path))
-        for path in WITH_EXAMPLES
-    ],
+    [pytest.param(path, marks=marks_of(page(path)), id=page(path)) for path in WITH_EXAMPLES],
 )
 def test_examples_run(path):
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

@@ -13,6 +13,8 @@ GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
 EXAMPLES = sorted(GALLERY.rglob("plot_*.py"))
 FAST = {"plot_calibration", "plot_case_series", "plot_immortal_time"}
 LEFT_OUT = FAST - {"plot_immortal_time"}  # of a short run
+# Of many draws or folds.
+WEEKLY = {"plot_gene_expression", "plot_posterior", "plot_smooth"}
 
 # SurvSet's pickles were made by an older NumPy.
 pytestmark = pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")
 def marked(path):
     marks = () if path.stem in FAST else pytest.mark.slow
     marks = pytest.mark.thorough if path.stem in LEFT_OUT else marks
+    marks = [pytest.mark.slow, pytest.mark.weekly] if path.stem in WEEKLY else marks
     return pytest.param(path, id=path.stem, marks=marks)
 
 

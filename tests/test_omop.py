@@ -124,6 +124,7 @@ def test_a_period_of_index_dates(dirty, database):
     assert entries(after) == days and "index date in the period" in after.attrition.index
 
 
+@pytest.mark.thorough
 def test_two_cohorts_are_those_of_a_loop(dirty, database):
     arms = {1: entries_of(dirty.tables, NEW), 0: entries_of(dirty.tables, OLD)}
     both = defaultdict(dict)
@@ -256,6 +257,7 @@ def test_covariates_are_those_of_a_loop(dirty, database, cohort):
     assert balance(data.X, cohort.is_treated).table.index.tolist() == list(data.X.names)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:the vocabulary has no name")
 def test_chosen_domains_windows_and_files(tmp_path, dirty, database, cohort):
     options = {"domains": ["condition"], "windows": [(-90, -1)], "min_count": 10}
@@ -270,6 +272,7 @@ def test_chosen_domains_windows_and_files(tmp_path, dirty, database, cohort):
     assert list(written.X.names) == list(data.X.names)
 
 
+@pytest.mark.thorough
 def test_events_are_those_of_a_loop(dirty, database, cohort):
     tables, observed = dirty.tables, observed_of(dirty.tables)
     lines = tables["condition_occurrence"].query("condition_concept_id == 1004")
@@ -467,6 +470,7 @@ def drawn_from(source, schema=None):
     return database.compare(*drawn), database
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:the vocabulary has no name")
 def test_sources_of_every_kind_say_the_same(tmp_path, dirty, monkeypatch):
     kept, database = drawn_from(dirty.tables)
@@ -520,6 +524,7 @@ def test_sources_of_every_kind_say_the_same(tmp_path, dirty, monkeypatch):
         (lambda t: t.update(person=t["person"][:0]), ValueError, "no lines"),
     ],
 )
+@pytest.mark.thorough
 def test_tables_that_are_not_right(change, error, message):
     tables = tables_of([(1, "2012-01-01", "2012-01-10")])
     change(tables)
@@ -541,6 +546,7 @@ def test_tables_that_are_not_right(change, error, message):
         ),
     ],
 )
+@pytest.mark.thorough
 def test_columns_of_another_kind(table, column, value, message):
     tables = tables_of([(1, "2012-01-01", "2012-01-10")])
     tables[table][column] = value

@@ -54,6 +54,7 @@ def test_critical_values_of_sequential(looks, options, expected):
         assert spent == pytest.approx(ERRORS[share], abs=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("looks", "share", "null", "expected", "alpha", "error"), CALIBRATED)
 def test_calibrated_critical_values(looks, share, null, expected, alpha, error):
     found = max_sprt(looks, share=share, null=null)
@@ -75,6 +76,7 @@ def simulate(boundary, steps, rng, errors):
     return by_statistic.mean()
 
 
+@pytest.mark.thorough
 def test_watches_of_36_looks_err_as_often_as_they_say():
     """Three watches of 40,000 simulations; a standard error is 0.0011, and no retry."""
     rng = np.random.default_rng(0)
@@ -107,6 +109,7 @@ def test_bounds_do_not_depend_on_later_looks():
     assert np.isinf(group_sequential([0.001, 1], alpha=1e-6).table["z"][1])
 
 
+@pytest.mark.thorough
 def test_36_looks_at_z_err_as_often_as_they_say():
     rng, draws = np.random.default_rng(1), 40_000
     for two_sided in (False, True):

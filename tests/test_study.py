@@ -178,6 +178,7 @@ class Killed(BaseException):
     """As of a process that is ended."""
 
 
+@pytest.mark.thorough
 def test_a_run_goes_on_with_the_same_bits(result, tmp_path, monkeypatch):
     journal, n_written = study.Journal, []
     write = journal.write
@@ -211,6 +212,7 @@ def test_a_folder_serves_one_study(result):
         Study.read(changed(analyses={"other": {}})).run(Claims(), result.folder)
 
 
+@pytest.mark.thorough
 def test_a_folder_serves_one_database(tmp_path, monkeypatch):
     tables = simulate_omop(60, random_state=0).tables
     records = tables["condition_occurrence"]
@@ -231,6 +233,7 @@ def test_a_folder_serves_one_database(tmp_path, monkeypatch):
         study.run(other, tmp_path)
 
 
+@pytest.mark.thorough
 def test_results_without_a_comparison_are_shown(tmp_path):
     database = Claims()
     database.broken = (1,)
@@ -265,6 +268,7 @@ def test_without_thresholds_nothing_is_judged(result, tmp_path, alpha):
     assert found.report(tmp_path / "page.html").is_file()
 
 
+@pytest.mark.thorough
 def test_an_error_is_a_line(tmp_path):
     more = changed(comparators={"odd": {"drug": [3]}, "old": {"drug": [2]}})
     more["analyses"] = {"crude": {}}
@@ -276,6 +280,7 @@ def test_an_error_is_a_line(tmp_path):
     assert "1 failure" in repr(found)
 
 
+@pytest.mark.thorough
 def test_outcomes_that_could_not_be_read_are_tried_again(tmp_path):
     class Busy(Claims):
         def events(self, concepts):
@@ -292,6 +297,7 @@ def test_outcomes_that_could_not_be_read_are_tried_again(tmp_path):
     pd.testing.assert_frame_equal(again.table, straight.table, check_exact=True)
 
 
+@pytest.mark.thorough
 def test_covariates_that_tell_the_treatment_are_refused(tmp_path):
     strict = changed(propensity={"max_correlation": 0.01, "cv": 2})
     found = Study.read(strict).run(Claims(), tmp_path, n_jobs=1)
@@ -300,6 +306,7 @@ def test_covariates_that_tell_the_treatment_are_refused(tmp_path):
     assert len(found.table) == 0
 
 
+@pytest.mark.thorough
 def test_controls_are_compared_with_their_descendants(tmp_path):
     class Vocabulary(Claims):
         def concepts(self, ids):
@@ -318,6 +325,7 @@ def test_estimates_say_what_would_run(monkeypatch):
     assert line["seconds"] > 0
 
 
+@pytest.mark.thorough
 def test_a_cluster_computes_the_same(result, tmp_path):
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
@@ -335,6 +343,7 @@ MODELS = {
 }
 
 
+@pytest.mark.thorough
 def test_all_models_are_fitted(tmp_path):
     more = changed(analyses=MODELS, negative_controls={})
     found = Study.read(more).run(Claims(), tmp_path, n_jobs=1)
@@ -457,6 +466,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wrong", BROKEN)
 def test_tables_are_checked(result, tmp_path, wrong, monkeypatch):
     monkeypatch.setattr(tables, "LINES_AT_ONCE", 4)  # so that keys that are alike are apart
