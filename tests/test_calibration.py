@@ -102,7 +102,7 @@ def test_where_rows_end():
         assert np.isnan(risk_interval(risk, error, 0.95)).all()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_intervals_cover():
     """Of 2,000 samples of 60 rows 95 % do, with competing events (4 standard errors: 0.02)."""
     rng = np.random.default_rng(1)

@@ -201,7 +201,7 @@ def test_bad_input(change, error, message):
         compare(**given)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_intervals_of_differences_cover():
     """Of 200 samples 95 % do (4 standard errors: 0.062)."""
     rng = np.random.default_rng(4)

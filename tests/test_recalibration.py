@@ -99,7 +99,7 @@ def test_rare_events_have_both():
     assert np.all(np.abs(table["estimate"] - [0, 1]) < 4 * table["standard_error"])
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_intervals_cover():
     """Of 1,000 samples 95 % do (4 standard errors: 0.028), by competing risks, 30 % censored."""
     rng = np.random.default_rng(2)

@@ -111,7 +111,7 @@ def test_decision_is_that_of_all_pairs(name):
 def test_programs_decide_from_few_pairs(name, monkeypatch):
     """Two pairs to begin with and two from every pass, and no proof without a program."""
     monkeypatch.setattr(separation, "FEWEST_PAIRS", 2)
-    for of_many in ("FIRST_PAIRS", "MORE_PAIRS", "MOST_ROUNDS"):
+    for of_many in ("FIRST_PAIRS", "MORE_PAIRS", "FEW_ROUNDS", "MORE_ROUNDS"):
         monkeypatch.setattr(separation, of_many, 0)
     check_decisions(name, range(30))
 
@@ -394,7 +394,7 @@ def test_infinite_coefficients_are_no_degree_of_freedom(rare):
     assert found["chisq"] == pytest.approx(expected["chisq"], rel=0.05)
 
 
-def no_proof(search):
+def no_proof(search, most_rounds):
     """Stand in for tries without a program, which decide where columns are few."""
     search._grown = np.zeros(len(search.idx))
     return False

@@ -45,10 +45,11 @@ MOVES = 1e-6  # entry of a unit vector that is not rounding
 STEPS = 1e-3, 1e-4, 1e-5, 1e-6  # from a direction within D to one beside it
 # Pairs to begin with, a column; and those that a pass over the rows adds, if it finds as many.
 FIRST_PAIRS, MORE_PAIRS, FEWEST_PAIRS = 10, 2, 64
-MOST_ROUNDS, MOST_STEPS = 12, 60  # of tries without a linear program, and Newton steps of each
-FEW_ROUNDS, FEW_COLUMNS = 4, 100  # of tries with more columns, that nothing follows
+# Tries without a linear program, before and after a fit is asked for a proof; Newton steps of each.
+FEW_ROUNDS, MORE_ROUNDS, MOST_STEPS = 3, 9, 60
+FEW_COLUMNS = 100  # up to which linear programs are solved where a yes or no is enough
 WIDE = 100  # rows a column: up to here, a fit's information costs less than these tries
-MOST_OF_PROOF = 1e10  # rows times squared columns: some seconds
+MOST_OF_PROOF, MOST_OF_WIDE = 1e10, 1e11  # rows times squared columns: some seconds
 MOST_WORK = 1e9  # pairs times squared columns of all linear programs: some ten seconds
 SURE, RIDGE = 1e-6, 1e-14  # where a minimum is given up, and of the trace, so that it is one point
 CONSTANT = 1e-12  # share of a column's square, or of an eigenvalue, that is rounding
@@ -73,12 +74,13 @@ def find_directions(problem, weight, is_free, point=None) -> tuple[np.ndarray, i
             flat = [j for j in flat if not columns.select(np.array([j])).to_scipy().sum()]
         return np.zeros(problem.n_columns, bool), len(flat)
     n_free = np.count_nonzero(is_free)
-    is_cheap = problem.plan.n_rows * float(n_free) ** 2 <= MOST_OF_PROOF
+    is_wide = problem.plan.n_rows <= WIDE * n_free
+    most = MOST_OF_WIDE if is_wide else MOST_OF_PROOF
+    is_cheap = problem.plan.n_rows * float(n_free) ** 2 <= most
 
     def proves():
         return point is not None and is_cheap and proves_maximum(problem, *point, is_free)
 
-    is_wide = n_free > FEW_COLUMNS and problem.plan.n_rows <= WIDE * n_free
     if is_wide and proves():
         return np.zeros(problem.n_columns, bool), 0
     found = _search(problem, weight, is_free, (lambda: False) if is_wide else proves)
@@ -193,7 +195,7 @@ class Search:
     def moved(self, proves=lambda: False) -> np.ndarray:
         """Columns that a direction in D moves and none in L need move."""
         self.constant, inside = self._find_constant(), np.zeros(len(self._columns.idx))
-        if self._is_bounded() or proves():
+        if self._is_bounded(FEW_ROUNDS) or proves() or self._is_bounded(MORE_ROUNDS):
             return np.zeros(len(inside), bool)
         left = MOST_WORK
         while True:
@@ -231,7 +233,7 @@ class Search:
         if self._find_constant().shape[1]:
             return False
         is_small = len(self.idx) <= FEW_COLUMNS
-        if self._is_bounded(MOST_ROUNDS if is_small else FEW_ROUNDS):
+        if self._is_bounded(FEW_ROUNDS + MORE_ROUNDS if is_small else FEW_ROUNDS):
             return True
         if not is_small:
             return False
@@ -240,7 +242,7 @@ class Search:
             return False  # a direction in D, and L is empty
         return not self.moved().any()
 
-    def _is_bounded(self, most_rounds=MOST_ROUNDS) -> bool:
+    def _is_bounded(self, most_rounds) -> bool:
         """Whether few pairs prove already that the likelihood has a maximum."""
         for _ in range(most_rounds):
             self._grown, is_balanced = balance(self._pairs)
