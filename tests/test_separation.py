@@ -459,3 +459,26 @@ def test_a_search_that_is_given_up_says_so_and_names_single_columns(monkeypatch)
     assert np.flatnonzero(model.infinite_).tolist() == [3]
     for text in ("not searched to its end", INFINITE):
         assert any(text in str(warning.message) for warning in told)
+
+
+@pytest.mark.filterwarnings("ignore:Coefficients of unpenalized columns are infinite")
+def test_columns_that_separate_by_themselves_need_no_program(monkeypatch):
+    """The second does once the rows are gone along which the first rises; copies ask for one."""
+
+    def never(*arguments):
+        raise AssertionError("a linear program was asked for")
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6))
+    y = rng.random(400) < 0.5
+    X[:, 1] = ~y & (rng.random(400) < 0.1)
+    X[:, 4] = ~y * np.where(X[:, 1] == 1, 1.0, -1.0 * (rng.random(400) < 0.1))
+    copied = np.column_stack([X, X[:, 1]])
+    assert LogisticCCD(alpha=0.0).fit(copied, y).infinite_[[1, 4, 6]].sum() == 2
+    monkeypatch.setattr(separation, "solve_program", never)
+    for model, outcome in (
+        (LogisticCCD(), y),
+        (CoxLassoCCD(), surv(y, 1.0 + np.arange(400.0) % 7)),
+    ):
+        fitted = model.set_params(alpha=0.0).fit(X, outcome)
+        assert np.flatnonzero(fitted.infinite_).tolist() == [1, 4]

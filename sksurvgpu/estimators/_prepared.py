@@ -146,7 +146,7 @@ class Prepared:
     def find_directions(self, is_free, coef=None) -> tuple[np.ndarray, int]:
         """Which free coefficients are infinite, and how many directions change nothing."""
         is_free = is_free & ~self.batch.penalty.is_bounded(self.problem.n_columns)
-        point = None if coef is None else (*self.batch.rows(0), coef)
+        point = None if coef is None else (self.batch.rows(0)[1], coef)
         return find_directions(self.problem, self.weight, is_free, point)
 
     def find_undetermined(self, is_free, weight) -> np.ndarray:

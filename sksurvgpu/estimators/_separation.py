@@ -35,10 +35,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._warnings import warn
 from ._finite import proves_maximum
+from ._free_columns import FreeColumns, set_aside
 
 __all__ = ["find_directions", "find_infinite", "find_undetermined", "is_determined"]
 
-SLACK = 1e-9  # of a column's range; rounding errors, unless a column is far from 0, are below 1e-13
 POSITIVE = 1e-7  # a pair's difference, of its largest among the columns, that is not rounding
 DEPENDENT = 1e-8  # singular value, of the largest, below which pairs do not tell directions apart
 MOVES = 1e-6  # entry of a unit vector that is not rounding
@@ -60,7 +60,7 @@ def find_infinite(problem, weight, is_free, point=None) -> np.ndarray:
     """Coefficients without a finite estimate, bool per column of the model.
 
     `is_free` says which have no penalty; rows of `weight` are in the caller's order. `point` is the
-    weight, the offset and the coefficients of a fit, which may prove that there are none.
+    offset and the coefficients of a fit, which may prove that there are none.
     """
     return find_directions(problem, weight, is_free, point)[0]
 
@@ -78,11 +78,13 @@ def find_directions(problem, weight, is_free, point=None) -> tuple[np.ndarray, i
     most = MOST_OF_WIDE if is_wide else MOST_OF_PROOF
     is_cheap = problem.plan.n_rows * float(n_free) ** 2 <= most
 
-    def proves():
-        return point is not None and is_cheap and proves_maximum(problem, *point, is_free)
+    def proves(weight=weight, is_free=is_free):
+        return point is not None and is_cheap and proves_maximum(problem, weight, *point, is_free)
 
     if is_wide and proves():
         return np.zeros(problem.n_columns, bool), 0
+    if (found := _search_beside(problem, weight, is_free, proves)) is not None:
+        return found
     found = _search(problem, weight, is_free, (lambda: False) if is_wide else proves)
     return found[0], found[2]
 
@@ -112,9 +114,29 @@ def _search(problem, weight, is_free, proves=lambda: False):
     search, n_constant = _search_of(problem, weight, is_free), int(np.count_nonzero(is_free))
     if search is not None:
         is_infinite[search.idx] = search.moved(proves)
-        is_constant[search.idx] = np.abs(search.constant).max(axis=1, initial=0.0) > MOVES
+        is_constant[search.idx] = search.is_constant()
         n_constant -= len(search.idx) - search.constant.shape[1]
     return is_infinite, is_constant, n_constant
+
+
+def _search_beside(problem, weight, is_free, proves):
+    """What `find_directions` does where columns separate by themselves; None if none does.
+
+    Further columns are infinite if they are so, or have no effect, in the rows that are left. Of
+    columns that are collinear in all rows, `moves` says which are infinite.
+    """
+    is_lone, left = set_aside(problem, weight, is_free)
+    if not is_lone.any() or (whole := _search_of(problem, weight, is_free)).has_constant():
+        return None
+    rest = np.zeros_like(is_free)
+    rest[whole.idx] = True
+    rest &= ~is_lone
+    is_infinite, search = is_lone | rest, _search_of(problem, left, rest)
+    if search is not None:
+        varies = np.zeros_like(is_free)
+        varies[search.idx] = True
+        is_infinite[search.idx] = search.moved(lambda: proves(left, varies)) | search.is_constant()
+    return is_infinite, int(np.count_nonzero(is_free)) - len(whole.idx)
 
 
 def _search_of(problem, weight, is_free):
@@ -141,45 +163,6 @@ def _is_collinear(problem, weight, idx):
     null, out = vectors[:, values < CONSTANT * len(varies)], np.zeros(len(idx), bool)
     out[varies] = np.abs(null).max(axis=1, initial=0.0) > np.sqrt(CONSTANT)
     return out
-
-
-class FreeColumns:
-    """Columns that vary and have no penalty, in units of their range."""
-
-    def __init__(self, problem, idx, rows):
-        self._plan, self._design = problem.plan, problem.X.select(problem.source[idx])
-        self._applies, self._range = problem.piece_ptr[idx], np.ones(len(idx))
-        largest, span = np.empty((2, len(idx)))
-        for j, unit in enumerate(np.eye(len(idx))):
-            values = self.dot(unit)[rows]
-            largest[j], span[j] = np.abs(values).max(), np.ptp(values)
-        varies = np.flatnonzero(span > 0)
-        self.idx, self._applies, self._range = idx[varies], self._applies[varies], span[varies]
-        self._design = self._design.select(varies)
-        rounding = np.finfo(float).eps * (largest[varies] / self._range).sum()
-        self.slack = max(SLACK, 4.0 * rounding)
-
-    def dot(self, z) -> np.ndarray:
-        """Predictor of every row, and of one of zeros."""
-        coef, parts = z / self._range, []
-        for b, start in enumerate(self._plan.first):
-            parts.append(self._design.dot(np.where(self._in(b), coef, 0.0))[start:])
-        return np.concatenate([*parts, [0.0]])
-
-    def rows(self, rows) -> np.ndarray:
-        """Dense rows, in units of the columns' ranges."""
-        plan, out = self._plan, np.zeros((len(rows), len(self.idx)))
-        starts = np.append(plan.first + plan.shift, plan.n_rows)
-        piece = np.searchsorted(starts, rows, side="right") - 1
-        for b in range(plan.n_pieces):
-            here = np.flatnonzero(piece == b)
-            part = self._design[rows[here] - plan.shift[b]].to_scipy().toarray()
-            out[here] = np.where(self._in(b), part, 0.0)
-        return out / self._range
-
-    def _in(self, piece):
-        """Columns whose coefficient applies in a piece of the time axis."""
-        return (self._applies[:, 0] <= piece) & (piece < self._applies[:, 1])
 
 
 class Search:
@@ -212,10 +195,18 @@ class Search:
             elif not self._add_beside(inside, null := null_space(self._pairs[is_tight])):
                 return moves(null, self.constant, inside)
 
+    def is_constant(self) -> np.ndarray:
+        """Columns that a direction in L moves."""
+        return np.abs(self.constant).max(axis=1, initial=0.0) > MOVES
+
+    def has_constant(self) -> bool:
+        return self._find_constant().shape[1] > 0
+
     def _give_up(self, inside) -> np.ndarray:
         """Columns that known directions move, where linear programs would take minutes."""
         units = np.eye(len(inside))
-        for z in (self._grown, *units, *-units):
+        rising, falling = (((side * self._pairs) >= 0.0).all(axis=0) for side in (1.0, -1.0))
+        for z in (self._grown, *units[rising], *-units[falling]):
             inside = inside if len(self._violated(z)) else inside + z
         warn(
             f"which of {len(inside):,} unpenalized columns separate the events was not searched "
@@ -230,7 +221,7 @@ class Search:
 
         With many columns, linear programs take minutes: what has no quick proof counts as moved.
         """
-        if self._find_constant().shape[1]:
+        if self.has_constant():
             return False
         is_small = len(self.idx) <= FEW_COLUMNS
         if self._is_bounded(FEW_ROUNDS + MORE_ROUNDS if is_small else FEW_ROUNDS):

@@ -85,12 +85,18 @@ class Contests:
 
     def least_events(self, rivals, predictor) -> np.ndarray:
         """Row of the least event in the run of some rivals, given by their positions."""
-        least, out = self._least(predictor), np.empty(len(rivals), np.int64)
-        for a, i in enumerate(rivals):
-            cell = self.first[i] + np.argmin(least[self.first[i] : self.last[i]])
-            events = self.event[self.event_ptr[cell] : self.event_ptr[cell + 1]]
-            out[a] = events[np.argmin(predictor[events])]
-        return out
+        least, cell = self._least(predictor), np.empty(len(rivals), np.int64)
+        at, first, last = np.arange(len(least)), self.first[rivals], self.last[rivals]
+        level = np.frexp(last - first)[1] - 1
+        for t in range(level.max(initial=-1) + 1):
+            members = np.flatnonzero(level == t)
+            low, high = first[members], last[members] - 2**t
+            cell[members] = np.where(least[low] <= least[high], at[low], at[high])
+            is_lower = least[2**t :] < least[: -(2**t)]
+            at = np.where(is_lower, at[2**t :], at[: -(2**t)])
+            least = np.minimum(least[: -(2**t)], least[2**t :])
+        runs = (self.event[self.event_ptr[k] : self.event_ptr[k + 1]] for k in cell)
+        return np.array([run[np.argmin(predictor[run])] for run in runs], np.int64)
 
     def _least(self, predictor):
         """Least event of every cell."""
