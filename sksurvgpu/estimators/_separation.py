@@ -30,6 +30,7 @@ separated. Indicators and other integers are decided exactly.
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_array, diags_array
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
@@ -48,7 +49,9 @@ FIRST_PAIRS, MORE_PAIRS, FEWEST_PAIRS = 10, 2, 64
 # Tries without a linear program, before and after a fit is asked for a proof; Newton steps of each.
 FEW_ROUNDS, MORE_ROUNDS, MOST_STEPS = 3, 9, 60
 FEW_COLUMNS = 100  # up to which linear programs are solved where a yes or no is enough
-WIDE = 100  # rows a column: up to here, a fit's information costs less than these tries
+# Rows a column: up to here, a fit's information costs less than tries with dense and sparse pairs.
+WIDE, WIDE_SPARSE = 100, 20
+SPARSE = 0.05  # entries, of all, of pairs that are sparse; a pair has those of two rows
 MOST_OF_PROOF, MOST_OF_WIDE = 1e10, 1e11  # rows times squared columns: some seconds
 MOST_WORK = 1e9  # pairs times squared columns of all linear programs: some ten seconds
 SURE, RIDGE = 1e-6, 1e-14  # where a minimum is given up, and of the trace, so that it is one point
@@ -75,6 +78,9 @@ def find_directions(problem, weight, is_free, point=None) -> tuple[np.ndarray, i
         return np.zeros(problem.n_columns, bool), len(flat)
     n_free = np.count_nonzero(is_free)
     is_wide = problem.plan.n_rows <= WIDE * n_free
+    if is_wide and problem.plan.n_rows > WIDE_SPARSE * n_free:
+        entries = problem.X.select(problem.source[is_free]).n_entries
+        is_wide = 2 * entries > SPARSE * problem.plan.n_rows * n_free
     most = MOST_OF_WIDE if is_wide else MOST_OF_PROOF
     is_cheap = problem.plan.n_rows * float(n_free) ** 2 <= most
 
@@ -331,11 +337,14 @@ def balance(pairs) -> tuple[np.ndarray, bool]:
     d in the box. Without a minimum z grows, towards a direction well inside of those that are left.
     """
     z, share = np.zeros(pairs.shape[1]), np.full(len(pairs), 0.5)
+    if is_sparse := np.count_nonzero(pairs) <= SPARSE * pairs.size:
+        pairs = csr_array(pairs)
     for _ in range(MOST_STEPS):
         rest = pairs.T @ share
         if np.abs(rest).sum() <= POSITIVE * share.min(initial=1.0):
             return z, True
-        curvature = (pairs * (share * (1.0 - share))[:, None]).T @ pairs
+        curvature = pairs.T @ (diags_array(share * (1.0 - share)) @ pairs)
+        curvature = curvature.toarray() if is_sparse else curvature
         curvature[np.diag_indices(len(z))] += RIDGE * curvature.trace()
         step = np.linalg.solve(curvature, rest)
         # a step that changes no a z by more than 1 cannot go too far
