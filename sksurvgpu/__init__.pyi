@@ -10,6 +10,7 @@ from . import omop as omop
 from . import plotting as plotting
 from . import results as results
 from . import study as study
+from ._expected import expected_time as expected_time
 from ._progress import show_progress as show_progress
 from ._warm_up import warm_up as warm_up
 from .data.categories import CategoryColumns as CategoryColumns

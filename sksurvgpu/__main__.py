@@ -14,6 +14,7 @@ import pandas as pd
 
 from . import __version__
 from ._compile import cache_files, listeners
+from ._expected import MODELS, expected_time
 from ._progress import Line
 from ._report import Figure, write_report
 from ._tables import counted
@@ -31,7 +32,7 @@ N_FOLDS = 5
 N_ALPHAS = 50
 ALPHA_MIN_RATIO = 2e-3
 N_SHOWN = 10
-REPORT = "sksurvgpu-report.html"
+REPORT, TITLE = "sksurvgpu-report.html", f"sksurvgpu {__version__}: a tour"
 COMPILED = (
     "of Cox models: once for each kind of model and data, then loaded from disk; "
     "--compile does it for all"
@@ -41,6 +42,8 @@ COMPILED = (
 def main(arguments=None) -> None:
     """Simulate a cohort, fit a path, choose its strength, compare with scikit-survival."""
     options = _read(arguments)
+    if options.estimate:
+        return print(_estimate(options))
     if options.compile:
         from ._warm_up import warm_up
 
@@ -86,8 +89,22 @@ def main(arguments=None) -> None:
         shown = pd.DataFrame(times, columns=["what", "seconds", "CPU seconds"]).set_index("what")
         text = "Measured here, now; other work on this machine adds to the first column."
         sections.insert(0, ("Times", text, shown.rename_axis(None)))
-        title = f"sksurvgpu {__version__}: a tour"
-        print(f"\nreport      {write_report(options.report, title, facts, sections)}")
+        print(f"\nreport      {write_report(options.report, TITLE, facts, sections)}")
+
+
+def _estimate(options):
+    """Table of what calls would take."""
+    asked = {"n_alphas": options.path, "cv": options.folds, "n_replicates": options.replicates}
+    try:
+        table = expected_time(
+            *options.estimate, model=options.model, n_jobs=options.threads, **asked
+        )
+    except ValueError as error:
+        raise SystemExit(str(error)) from None
+    said = "{:,} rows, {:,} columns, {:,} entries that are not zero".format(*options.estimate)
+    said += f"; {options.model}, {counted(count_threads(options.threads), 'threads')}"
+    shown = table.to_string(float_format=lambda x: f"{x:,.0f}" if x >= 100 else f"{x:.2g}")
+    return f"{said}\n\n{shown}"
 
 
 def _describe(options, data):
@@ -177,10 +194,22 @@ def _read(arguments):
         "--backend", choices=("cpu", "cuda"), default="cpu", help="what to compile for"
     )
     parser.add_argument("--device", type=int, default=0, help="number of the CUDA device")
+    _add_estimate(
+        parser.add_argument_group("how long calls would take on this machine, and nothing else")
+    )
     options = parser.parse_args(arguments)
     if options.report and not Path(options.report).absolute().parent.is_dir():
         parser.error(f"argument --report: there is no folder for {options.report!r}")
     return options
+
+
+def _add_estimate(group):
+    names, text = ("ROWS", "COLUMNS", "ONES"), "of a fit; ONES are entries of X that are not zero"
+    group.add_argument("--estimate", nargs=3, type=_count, metavar=names, help=text)
+    group.add_argument("--model", choices=tuple(MODELS), default="cox", help="(%(default)s)")
+    calls = {"path": "penalties of a path", "folds": "folds of a cross-validation"}
+    for name, what in {**calls, "replicates": "replicates of a bootstrap"}.items():
+        group.add_argument(f"--{name}", type=_count, metavar="N", help=f"{what}, too")
 
 
 def _count(text, least=1):

@@ -16,7 +16,7 @@ from threading import Lock, current_thread, main_thread
 from ._tables import counted
 from ._waiting import NOTICEABLE, in_worker, seconds_of_compiling
 
-__all__ = ["Line", "is_wanted", "show_progress"]
+__all__ = ["Line", "is_wanted", "on_a_line", "show_progress"]
 
 OFTEN, SELDOM = 0.2, 60.0  # seconds between two states of a line that is written anew, or added
 SOON = 0.5  # seconds after which a line begins: shorter work has only the last one
@@ -189,3 +189,11 @@ def _in_words(seconds):
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
+
+
+def on_a_line(sizes, seconds, size):
+    """Seconds of a size by one or two smaller ones: at least the last, at most in proportion."""
+    (first, last), (before, after) = (sizes[0], sizes[-1]), (seconds[0], seconds[-1])
+    most = after / last
+    slope = min(max(0.0, (after - before) / (last - first)), most) if last > first else most
+    return after + slope * (size - last)
