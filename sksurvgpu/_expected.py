@@ -47,6 +47,7 @@ FEW_FOLDS, FEW_REPLICATES, SECONDS = 3, 8, 2.0  # that are timed, and of all siz
 FEWEST, MOST = 20_000, 8_000_000  # entries of the first size, and of the last
 SLOW, FAST = 4.0, 64.0  # growth of entries, at least and at most
 ROWS_A_COLUMN, LEAST_ROWS = 6, 200
+COLUMNS = ["seconds", "lower", "upper", "memory_mb", "timed"]
 DENSE = 0.9  # share of the entries from which columns hold numbers
 # How far calls are from what is expected, as a factor: of all that was timed, else a tenth, or less
 FACTORS = ((1.0, 2.0), (0.1, 2.5), (0.0, 3.0))
@@ -105,8 +106,7 @@ def expected_time(
     for name, number in {"n_alphas": n_alphas, "cv": cv, "n_replicates": n_replicates}.items():
         if number is not None:
             whole(number, name, 2)
-    n_threads = count_threads(n_jobs)
-    lines = {}
+    n_threads, lines = count_threads(n_jobs), {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what fits this small say of themselves
         for name, make, times, n_fits in _calls(model, n_alphas, cv, n_replicates):
@@ -114,17 +114,14 @@ def expected_time(
             entries = [size[-1] for size in sizes]
             alone = on_a_line(entries[-2:], seconds[-2:], ones)
             alone = max(alone, LEAST_SLOPE * seconds[-1] * ones / entries[-1])
-            n_at_once, share = _share_out(rows, ones, n_fits, n_threads)
+            is_path = "penalties" in name
+            n_at_once, share = _share_out(rows, ones, n_fits, n_threads, is_path)
             factor = next(most for part, most in FACTORS if entries[-1] >= 0.95 * part * ones)
-            timed, expected = zip(sizes, seconds, strict=True), times * share * alone
-            lines[name] = {
-                "seconds": expected,
-                "lower": expected / factor,
-                "upper": expected * factor,
-                "memory_mb": _bytes(shape, ones, n_at_once, "penalties" in name) / 1e6,
-                "timed": ", ".join(f"{n:,} x {p:,} in {t:.2g} s" for (n, p, _), t in timed),
-            }
-    return DataFrame.from_dict(lines, orient="index")
+            pairs, expected = zip(sizes, seconds, strict=True), times * share * alone
+            timed = ", ".join(f"{n:,} x {p:,} in {t:.2g} s" for (n, p, _), t in pairs)
+            peak = _bytes(shape, ones, n_at_once, is_path) / 1e6
+            lines[name] = expected, expected / factor, expected * factor, peak, timed
+    return DataFrame.from_dict(lines, orient="index", columns=COLUMNS)
 
 
 def _calls(model, n_alphas, cv, n_replicates):
@@ -196,11 +193,12 @@ def _draw(model, rows, columns, density):
     return (X.toarray() + rng.standard_normal(X.shape) if density > DENSE else X), y
 
 
-def _share_out(rows, entries, n_fits, n_threads):
+def _share_out(rows, entries, n_fits, n_threads, is_path):
     """Fits side by side, and the share of the time on one thread that a call then takes."""
-    design = SimpleNamespace(n_rows=rows, n_entries=entries)  # as much of it as is asked
+    design = SimpleNamespace(n_rows=rows, n_entries=entries)
     between, within = share_out(design, n_fits, n_threads)
-    n, serial = (between, SERIAL_BETWEEN) if between > 1 else (within, SERIAL_WITHIN)
+    n = between if between > 1 or is_path else within  # a single path gains nothing
+    serial = SERIAL_BETWEEN if between > 1 else SERIAL_WITHIN
     return between, serial + (1.0 - serial) / n
 
 

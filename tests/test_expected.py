@@ -105,6 +105,7 @@ def test_small_problems_are_like_the_large_one():
     assert rows / columns == pytest.approx(2.0, rel=0.01)
     assert rows * columns * 0.01 == pytest.approx(20_000, rel=0.01)
     assert _expected._shrink((500, 40), 0.1, 20_000) == (500, 40)
+    assert _expected._shrink((5_000, 2_000), 1.0, 1_000) == (200, 20)
 
 
 def test_lines_rise_at_most_in_proportion():
