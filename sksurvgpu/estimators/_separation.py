@@ -126,7 +126,7 @@ def _search(problem, weight, is_free, proves=lambda: False):
 
 
 def _search_beside(problem, weight, is_free, proves):
-    """What `find_directions` does where columns separate by themselves; None if none does.
+    """Infinite coefficients and directions without an effect, beside columns that separate alone.
 
     Further columns are infinite if they are so, or have no effect, in the rows that are left. Of
     columns that are collinear in all rows, `moves` says which are infinite.
