@@ -36,6 +36,7 @@ from .models.base import model_of
 __all__ = [
     "PreparedInPartitions",
     "SplitsInPartitions",
+    "check_parameters",
     "deal_in_partitions",
     "prepare_in_partitions",
 ]
@@ -188,7 +189,7 @@ def prepare_in_partitions(model, X, y, sample_weight, offset, given) -> Prepared
     rows = {name: as_rows(v, name) for name, v in arguments.items() if v is not None}
     if y is None:
         raise ValueError("`y` is missing; pass the outcome in the same partitions as `X`.")
-    _check_parameters(model)
+    check_parameters(model)
     n_threads = count_threads(model.n_jobs)
     engine = open_engine(rows, partial(read_rows, trusted=True), n_threads)
     where = f"X is in {engine.n_parts:,} partition(s), answered by {type(engine).__name__}"
@@ -200,7 +201,7 @@ def prepare_in_partitions(model, X, y, sample_weight, offset, given) -> Prepared
 
 
 def _prepare(model, engine, n_threads, where):
-    _check_parameters(model)
+    check_parameters(model)
     backend = engine.backend() if hasattr(engine, "backend") else PartitionsBackend()
     problem, of_setting = _open(model, engine)
     columns, penalty = problem.given, penalty_of(model)
@@ -266,7 +267,7 @@ def _find_scales(problem):
     return problem.given.find_scales()
 
 
-def _check_parameters(model):
+def check_parameters(model):
     """Refuse what there is not for rows in partitions, with what there is in its place."""
     if model.backend not in ("auto", "cpu"):
         refuse_partitions(

@@ -12,14 +12,15 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ..backends import explain
+from ..backends.cpu.threads import fits_at_once
 from ..data.by_column import similar
 from ..data.design.units import check_magnitudes, find_centers, moved
 from ..data.options import choice, is_whole
 from ..data.outcomes.classes import TwoClasses
 from ..data.outcomes.fields import pack
-from ..data.partitioned import require_in_memory
 from ..data.vectors import as_vector, check_labels, check_row_values, encode
 from ..estimators._columns import read_columns
+from ..estimators._partition import to_memory
 from ..estimators._preparing import devices_of
 from ..estimators.models.base import model_of
 from ..selection.cv import CrossValidated
@@ -86,23 +87,45 @@ class SharedInput:
         opened = open_copy(estimator, X, None, "fit_outcomes", fit_params, may_choose=True)
         self.model, _, X = opened
         _check_model(self.model, intervals)
-        self._intervals, self._level, self._given = intervals, level, given
-        self.X, _ = read_columns(require_in_memory(X))
-        check_magnitudes(self.X)
-        _check_shared(given, self.X.n_rows)
-        names = self.X.names
-        names = [f"x{j}" for j in range(self.X.n_columns)] if names is None else names.tolist()
-        columns = _find_columns(columns, names)
-        outline = model_of(self.model).outline(self.X.n_columns, self.X.names)
-        source, all_names = outline.terms.source, outline.terms.names(names)
+        self._intervals, self._level = intervals, level
+        self._open(X)
+        self._given = {
+            key: value if isinstance(value, Mapping) else to_memory(value)[0]
+            for key, value in given.items()
+        }
+        n_rows, n_columns, names = self._shape
+        _check_shared(self._given, n_rows)
+        labels = [f"x{j}" for j in range(n_columns)] if names is None else names.tolist()
+        columns = _find_columns(columns, labels)
+        outline = model_of(self.model).outline(n_columns, names)
+        source, all_names = outline.terms.source, outline.terms.names(labels)
         self._coefs = np.array([k for j in columns for k in np.flatnonzero(source == j)])
         self.features = [all_names[k] for k in self._coefs]
-        self._values = [self.X.select([j]).dot([1.0]) for j in source[self._coefs]]
+        self._values = [self._column(j) for j in source[self._coefs]]
         self._are_flags = [np.isin(values, (0.0, 1.0)).all() for values in self._values]
         likelihood, pattern = outline.likelihood, outline.likelihood.pattern
         self._ignores_shifts = pattern.is_conditional or likelihood.intercept
         self._may_leave = pattern.has("on_device")
-        self._order = None
+        self._order = self._kinds = None
+
+    def _open(self, X):
+        """Take X in."""
+        self.X, _ = read_columns(X)
+        check_magnitudes(self.X)
+        self._shape = self.X.n_rows, self.X.n_columns, self.X.names
+
+    def _column(self, j):
+        """Values of a column in all rows."""
+        return self.X.select([j]).dot([1.0])
+
+    @property
+    def most_at_once(self):
+        """Outcomes that threads may fit side by side."""
+        return fits_at_once(self.X)
+
+    def describe(self):
+        """X, as a description of the call has it."""
+        return self.X
 
     def arrange(self, first, n_threads):
         """Put X into an order in which all outcomes can have it, `first` being one of them."""
@@ -130,14 +153,16 @@ class SharedInput:
             key: value.get(name) if isinstance(value, Mapping) else value
             for key, value in self._given.items()
         }
-        rows = _rows_at_risk(given.pop("at_risk", None), self.X.n_rows)
+        n_rows, *_ = self._shape
+        given = dict(zip(given, to_memory(*given.values()), strict=True))
+        rows = _rows_at_risk(given.pop("at_risk", None), n_rows)
         given = {
             key: self._spread(as_vector(value, key, keep_objects=key != "y"), key, rows)
             for key, value in given.items()
             if value is not None or key == "y"
         }
         if rows is not None:
-            at_risk = np.zeros(self.X.n_rows)
+            at_risk = np.zeros(n_rows)
             at_risk[rows] = 1.0
             at_risk = at_risk if self._order is None else at_risk.take(self._order)
             given["y"] = _apart(given["y"], at_risk == 0.0)
@@ -146,7 +171,7 @@ class SharedInput:
 
     def _spread(self, values, key, rows):
         """Values of all rows, given for these or for rows at risk."""
-        n_rows = self.X.n_rows
+        n_rows, *_ = self._shape
         if len(values) != n_rows:
             if rows is None or len(values) != len(rows):
                 raise _other_length(key, values, n_rows)
@@ -161,24 +186,28 @@ class SharedInput:
         """Fit an outcome; `warned` is a list to which the warnings of this thread are added."""
         rest = {key: value for key, value in given.items() if key != "y"}
         weight = rest.get("sample_weight")
-        counted = np.ones(self.X.n_rows, bool) if weight is None else weight > 0
+        counted = np.ones(self._shape[0], bool) if weight is None else weight > 0
         found.counts, outcome = self._count(given["y"], rest, counted)
         varies = np.array([np.ptp(values[counted]) > 0 for values in self._values])
         for k in np.flatnonzero(~varies):
             value = self._values[k][counted][0]
             found.message[k] = f"`{self.features[k]}` is {value:g} in all rows at risk."
         if varies.any():
-            X, y = self.X, given["y"]
-            if self._kinds is not None:
-                model = model_of(self.model, may_lack=True)
-                X, y, rest = merge_rows(model, outcome, self._kinds, X, y, rest)
+            X, y, rest = self._rows(outcome, given["y"], rest)
             self._estimate(found, np.flatnonzero(varies), X, y, rest, warned)
+
+    def _rows(self, outcome, y, rest):
+        """X, y and further arguments as a fit takes them."""
+        if self._kinds is None:
+            return self.X, y, rest
+        model = model_of(self.model, may_lack=True)
+        return merge_rows(model, outcome, self._kinds, self.X, y, rest)
 
     def _count(self, y, rest, counted):
         """Rows, events, and those where a column of zeros and ones is one; the outcome."""
         beside = {k: v for k, v in rest.items() if k not in ("sample_weight", "offset")}
         model = model_of(self.model, may_lack=True)  # without an event the fit will say so
-        outcome = model.read_outcome(y, self.X.n_rows, **beside)
+        outcome = model.read_outcome(y, self._shape[0], **beside)
         counts = np.full((len(self.features), len(COUNTS)), np.nan)
         counts[:, 0] = np.count_nonzero(counted)
         events = outcome.value if isinstance(outcome, TwoClasses) else outcome.n_events

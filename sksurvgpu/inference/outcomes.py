@@ -21,13 +21,15 @@ from .._journal import Journal, describe_call, digest_of
 from .._tables import Result, counted, in_brief
 from .._threads import Pool
 from .._warnings import keep_warnings
-from ..backends.cpu.threads import fits_at_once, one_blas_thread
+from ..backends.cpu.threads import one_blas_thread
 from ..data.intervals import check_level, with_ratios
+from ..data.partitioned import in_partitions
 from ..estimators._prepared import count_threads
 from ..estimators.models.base import model_of
 from ..estimators.pipelines import split_pipeline
 from ..selection.progress import Progress
 from ._outcome import COUNTS, ESTIMATES, Effects, SharedInput
+from ._outcome_in_partitions import SharedPartitions
 
 __all__ = ["OutcomesResult", "fit_outcomes"]
 
@@ -127,7 +129,8 @@ def fit_outcomes(
         Model and options; it is not changed. One that chooses its penalty, such as `CoxLassoCV`,
         chooses it for each outcome.
     X : scipy sparse matrix or array, ndarray, DataFrame or Design of shape (n_samples, n_features)
-        Covariates.
+        Covariates; or rows in partitions (:doc:`/guide/partitions`), whose outcomes and further
+        arguments may be arrays of all rows, in their order.
     outcomes : dict of {str: array}
         By name, outcomes as the estimator's ``fit`` takes them; or a table with one in each column.
         An outcome is read when it is its turn, so that a mapping may make it then.
@@ -182,14 +185,20 @@ def fit_outcomes(
     """
     level = check_level(level)
     given = fit_params if at_risk is None else fit_params | {"at_risk": at_risk}
-    study = SharedInput(estimator, X, columns, intervals, level, given)
+    share = SharedPartitions if in_partitions(X) else SharedInput
+    study = share(estimator, X, columns, intervals, level, given)
     names = _check_names(outcomes, given)
     n_threads = count_threads(study.model.n_jobs if n_jobs is None else n_jobs)
     study.arrange(outcomes[names[0]], n_threads)
-    n_at_once = min(n_threads, len(names), fits_at_once(study.X))
+    n_at_once = min(n_threads, len(names), study.most_at_once)
     inner = max(int(study.model.verbose) - 1, 0)
     study.model.set_params(n_jobs=max(1, n_threads // n_at_once), verbose=inner)
-    of = {"X": study.X, "columns": study.features, "intervals": intervals, "level": level}
+    of = {
+        "X": None if folder is None else study.describe(),
+        "columns": study.features,
+        "intervals": intervals,
+        "level": level,
+    }
     of["random_state"] = getattr(study.model, "random_state", None)  # of folds
     of = describe_call("fit_outcomes", study.model, **of)
     progress, found = Progress(split_pipeline(estimator)[1]), []

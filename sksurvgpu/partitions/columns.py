@@ -42,6 +42,8 @@ class ColumnsInPartitions:
     beside : dict
         All of them whole in memory.
     names : ndarray of shape (n_columns,), object, or None
+    ends : ndarray of shape (n_parts,), int
+        Number of rows up to the end of each partition.
     n_rows, n_columns : int
     has_all : ndarray of shape (n_columns,), bool
         Columns of which every partition stores all rows.
@@ -59,6 +61,7 @@ class ColumnsInPartitions:
             self._engine.close()
             raise
         self._ends = np.cumsum([0, *(part.rows for part in told)])
+        self.ends = self._ends[1:]
         self.n_rows, self.n_columns = int(self._ends[-1]), len(told[0].columns)
         self.names = None if told[0].names is None else np.array(told[0].names, object)
         self.has_all = np.logical_and.reduce([part.columns for part in told])

@@ -7,7 +7,7 @@ them; without, threads of this process do.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -53,6 +53,13 @@ class DaskRows(Rows):
         names, columns = tuple(arguments), (rows.delayed for rows in arguments.values())
         loads = [dict(zip(names, each, strict=True)) for each in zip(*columns, strict=True)]
         return [partial(compute_here, load) for load in loads] if for_threads else loads
+
+    def beside(self, values: np.ndarray, ends: np.ndarray) -> Rows:
+        """Handle of entries in memory, as that of `Rows.beside`."""
+        from dask import delayed
+
+        rows = super().beside(values, ends)
+        return replace(rows, delayed=tuple(delayed(load()) for load in rows.loaders))
 
     def map(self, function, like: np.ndarray | None = None, **others: Any) -> Any:
         """Array of Dask of what a function makes of the partitions, when it is computed.

@@ -8,7 +8,7 @@ answered; it holds no row.  Handles of one fit have the same rows in the same pa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -99,6 +99,17 @@ class Rows(InPartitions):
                 f"there is no partition {part}, they are numbered from 0 to {self.n_parts - 1}."
             )
         return self.loaders[part]()
+
+    def beside(self, values: np.ndarray, ends: np.ndarray) -> Rows:
+        """Handle of entries in memory, one a row; `ends` are the numbers of rows up to each part.
+
+        They are sent with the partitions, to wherever these are read.
+        """
+        loaders = tuple(partial(_given, part) for part in np.split(values, ends[:-1]))
+        lengths = tuple(np.diff(ends, prepend=0).tolist())
+        return replace(
+            self, loaders=loaders, lengths=lengths, n_columns=None, names=None, sizes=None
+        )
 
     def map(self, function, like: np.ndarray | None = None, **others: Any) -> Any:
         """Results of a function of the partitions, each made when it is asked for.
