@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from .._memory import available
 from ..data.by_column import (
     check_bounds,
     check_l1_ratio,
@@ -30,7 +31,7 @@ from ..data.by_column import (
 )
 from ..data.checks import check_sample_weight
 from ..data.design.beside import side_by_side, spread_rows
-from ..data.design.columns import Design
+from ..data.design.columns import INDICATOR, Design
 from ..data.outcomes.fields import pack
 from ..data.vectors import check_labels, encode
 from ..penalties import Fused, GroupLasso, PenaltySpec
@@ -43,8 +44,10 @@ from .pipelines import join_steps, learn_steps, split_pipeline
 from .survival import CoxLassoCCD
 from .time_varying import Terms
 
-__all__ = ["Sharing", "fit_together", "stack_new", "stack_rows"]
+__all__ = ["Hazard", "Sharing", "Stack", "fit_together", "stack_new", "stack_rows"]
 
+# Of a stacked entry: row numbers in a column, once more while columns are joined, and in a tile.
+BYTES, BYTES_OF_VALUE = 10.0, 16.0
 
 OF_COLUMNS = (Fused, GroupLasso, Hierarchical)
 
@@ -176,6 +179,18 @@ class Stack:
         source[self.place] = np.arange(self.header.n_columns)
         return source
 
+    def check_memory(self, X: Design) -> None:
+        """Refuse rows that would not fit beside those of X."""
+        n_entries = X.n_entries * sum(len(h.rows) for h in self.hazards) / max(1, X.n_rows)
+        is_valued = X.kind != INDICATOR
+        n_bytes = (BYTES + BYTES_OF_VALUE * bool(is_valued.any())) * n_entries
+        if n_bytes > available():
+            raise MemoryError(
+                f"{len(self.hazards):,} outcomes with coefficients in common are one fit, whose "
+                f"rows take about {n_bytes / 2**30:,.1f} GiB, and there is less memory; take fewer "
+                "outcomes at a time, or fewer columns."
+            )
+
     def columns(self, X: Design) -> Design:
         """The columns of all hazards' rows."""
         X, is_shared, sizes = X.stored(), self.is_shared, [len(h.rows) for h in self.hazards]
@@ -206,15 +221,14 @@ class Stack:
         codes, labels = encode(np.concatenate([h.strata for h in self.hazards]))
         return numbers * len(labels) + codes, labels
 
-    def estimator(self, estimator, sharing, weight):
-        """A copy of an estimator for the stacked columns, given the weights of the rows of X."""
+    def estimator(self, estimator, sharing, totals):
+        """A copy of an estimator for the stacked columns, given the weight of each hazard."""
         if estimator.standardize:
             raise ValueError(
                 "`standardize` does not go with coefficients that hazards share: scale X before."
             )
         n_columns, names = self.header
-        source, totals = self.source, np.array([weight[h.rows].sum() for h in self.hazards])
-        share = np.ones(len(source))
+        source, share = self.source, np.ones(self.place.max() + 1)
         share[self.own] = (totals / totals.sum())[:, None]
         factor = check_penalty_factor(estimator.penalty_factor, n_columns, names)
         mean = check_prior_mean(estimator.prior_mean, n_columns, names)
@@ -233,9 +247,9 @@ class Stack:
             time_varying={j: cuts[i] for j, i in enumerate(source.tolist()) if i in cuts} or None,
         )
 
-    def coefs(self, joint):
-        """Where in the fit to all hazards the coefficients of each are."""
-        stacked = fitted_of(joint).terms.source  # ascending
+    def coefs(self, terms):
+        """Where among the coefficients of the stacked columns those of each hazard are."""
+        stacked = terms.source  # ascending
         ptr = np.searchsorted(stacked, np.arange(stacked[-1] + 2))
         return [_ranges(ptr, own)[0] for own in self.place]
 
@@ -316,8 +330,9 @@ def fit_together(estimator, hazards, X, y, given, sharing):
     stack, columns, outcome, of_rows = stack_rows(hazards, X, sharing, given)
     weight = check_sample_weight(given.get("sample_weight"), len(y))
     weight = np.ones(len(y)) if weight is None else weight
-    joint = stack.estimator(model, sharing, weight).fit(columns, outcome, **of_rows)
-    places = Places(stack.coefs(joint), stack.strata[1])
+    totals = np.array([weight[hazard.rows].sum() for hazard in stack.hazards])
+    joint = stack.estimator(model, sharing, totals).fit(columns, outcome, **of_rows)
+    places = Places(stack.coefs(fitted_of(joint).terms), stack.strata[1])
     parts = [stack.part(joint, k, coefs, model) for k, coefs in enumerate(places.coefs)]
     if steps is not None:
         parts = [join_steps(steps, part) for part in parts]

@@ -30,7 +30,7 @@ from ._rows import require_absent
 from .profile import profile_likelihood
 from .wald import wald
 
-__all__ = ["COUNTS", "ESTIMATES", "INTERVALS", "Effects", "SharedInput"]
+__all__ = ["COUNTS", "ESTIMATES", "INTERVALS", "Effects", "SharedInput", "message_of"]
 
 INTERVALS = ("profile", "wald", "robust", None)
 COUNTS = ("n_at_risk", "n_events", "n_exposed", "n_events_exposed")
@@ -87,7 +87,7 @@ class SharedInput:
         opened = open_copy(estimator, X, None, "fit_outcomes", fit_params, may_choose=True)
         self.model, _, X = opened
         _check_model(self.model, intervals)
-        self._intervals, self._level = intervals, level
+        self.intervals, self._level = intervals, level
         self._open(X)
         self._given = {
             key: value if isinstance(value, Mapping) else to_memory(value)[0]
@@ -99,9 +99,10 @@ class SharedInput:
         columns = _find_columns(columns, labels)
         outline = model_of(self.model).outline(n_columns, names)
         source, all_names = outline.terms.source, outline.terms.names(labels)
-        self._coefs = np.array([k for j in columns for k in np.flatnonzero(source == j)])
-        self.features = [all_names[k] for k in self._coefs]
-        self._values = [self._column(j) for j in source[self._coefs]]
+        self.coefs = np.array([k for j in columns for k in np.flatnonzero(source == j)])
+        self.features = [all_names[k] for k in self.coefs]
+        self.columns = source[self.coefs]  # of X
+        self._values = [self._column(j) for j in self.columns]
         self._are_flags = [np.isin(values, (0.0, 1.0)).all() for values in self._values]
         likelihood, pattern = outline.likelihood, outline.likelihood.pattern
         self._ignores_shifts = pattern.is_conditional or likelihood.intercept
@@ -144,7 +145,7 @@ class SharedInput:
         backend, _ = explain(asked, X.n_entries, device, may_leave=self._may_leave and not X.blocks)
         self.model.set_params(backend=backend)
         self.X = replace(X, keeps_order=backend == "cpu")
-        may_merge = self._intervals != "robust" and not isinstance(self.model, CrossValidated)
+        may_merge = self.intervals != "robust" and not isinstance(self.model, CrossValidated)
         self._kinds = kinds_of_rows(self.X) if may_merge else None
 
     def read(self, name, y) -> dict[str, Any]:
@@ -187,14 +188,18 @@ class SharedInput:
         rest = {key: value for key, value in given.items() if key != "y"}
         weight = rest.get("sample_weight")
         counted = np.ones(self._shape[0], bool) if weight is None else weight > 0
-        found.counts, outcome = self._count(given["y"], rest, counted)
+        found.counts, outcome = self.count(given["y"], rest, counted)
+        if (varies := self.find_varying(found, counted)).any():
+            X, y, rest = self._rows(outcome, given["y"], rest)
+            self.estimate(found, np.flatnonzero(varies), X, y, rest, warned)
+
+    def find_varying(self, found, counted):
+        """Whether each column varies in the rows that count; says so of those that do not."""
         varies = np.array([np.ptp(values[counted]) > 0 for values in self._values])
         for k in np.flatnonzero(~varies):
             value = self._values[k][counted][0]
             found.message[k] = f"`{self.features[k]}` is {value:g} in all rows at risk."
-        if varies.any():
-            X, y, rest = self._rows(outcome, given["y"], rest)
-            self._estimate(found, np.flatnonzero(varies), X, y, rest, warned)
+        return varies
 
     def _rows(self, outcome, y, rest):
         """X, y and further arguments as a fit takes them."""
@@ -203,7 +208,7 @@ class SharedInput:
         model = model_of(self.model, may_lack=True)
         return merge_rows(model, outcome, self._kinds, self.X, y, rest)
 
-    def _count(self, y, rest, counted):
+    def count(self, y, rest, counted):
         """Rows, events, and those where a column of zeros and ones is one; the outcome."""
         beside = {k: v for k, v in rest.items() if k not in ("sample_weight", "offset")}
         model = model_of(self.model, may_lack=True)  # without an event the fit will say so
@@ -222,15 +227,15 @@ class SharedInput:
                     counts[k, 3] = events[exposed].sum()
         return counts, outcome
 
-    def _estimate(self, found, some, X, y, rest, warned):
+    def estimate(self, found, some, X, y, rest, warned):
         """Effects of some of the features."""
         model, chooses = clone(self.model), isinstance(self.model, CrossValidated)
-        if chooses or self._intervals != "profile":
+        if chooses or self.intervals != "profile":
             model.fit(X, y, **rest)
         found.alpha = float(model.alpha)
         if chooses:
             model = model.refit_model()
-        read = self._profile if self._intervals == "profile" else self._read_fit
+        read = self._profile if self.intervals == "profile" else self._read_fit
         estimates, towards = read(found, some, model, X, y, rest)
         estimates[towards != 0, :2] = np.nan
         is_known = np.abs(towards) == 1
@@ -265,17 +270,23 @@ class SharedInput:
 
     def _read_fit(self, found, some, model, X, y, rest):
         """Estimates of the fit itself, with Wald intervals where these are wanted."""
-        coefs = self._coefs[some]
+        coefs = self.coefs[some]
         estimates = np.full((len(some), len(ESTIMATES)), np.nan)
         towards = np.where(model.infinite_[coefs], np.sign(model.coef_[coefs]), 0.0)
-        if self._intervals is None:
+        if self.intervals is None:
             estimates[:, 0] = model.coef_[coefs]
         else:
-            robust = self._intervals == "robust"
+            robust = self.intervals == "robust"
             result = wald(model, X, y, level=self._level, robust=robust, **rest)
             estimates[:] = result.summary()[list(ESTIMATES)].to_numpy()[coefs]
         estimates[towards != 0] = np.nan
         return estimates, towards
+
+
+def message_of(error):
+    """What the line of an outcome says of an error."""
+    kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+    return kind + str(error)
 
 
 def _check_model(model, intervals):
