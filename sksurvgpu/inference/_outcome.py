@@ -284,7 +284,7 @@ class SharedInput:
 
 
 def message_of(error):
-    """What the line of an outcome says of an error."""
+    """Text of an error, for the line of an outcome."""
     kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
     return kind + str(error)
 
