@@ -41,13 +41,13 @@ def data():
 @pytest.fixture
 def n_rows(monkeypatch):
     """Numbers of rows of the outcomes that were fitted."""
-    found, estimate = [], _outcome.SharedInput._estimate
+    found, estimate = [], _outcome.SharedInput.estimate
 
     def counting(self, effects, some, X, *args):
         found.append(X.n_rows)
         estimate(self, effects, some, X, *args)
 
-    monkeypatch.setattr(_outcome.SharedInput, "_estimate", counting)
+    monkeypatch.setattr(_outcome.SharedInput, "estimate", counting)
     return found
 
 
