@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from ._warnings import warn
 
-__all__ = ["called_as", "renamed", "renamed_attribute"]
-
 Function = TypeVar("Function", bound=Callable)
 UNTIL = "until version 0.4"
 

@@ -8,8 +8,6 @@ from inspect import cleandoc
 from textwrap import dedent
 from typing import TypeVar
 
-__all__ = ["entries", "section", "sharing"]
-
 Documented = TypeVar("Documented", bound=Callable)
 _PLACE = re.compile(r"^( *)<<((?:[*\w]+, )*[*\w]+)>>$", re.MULTILINE)
 

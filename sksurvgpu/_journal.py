@@ -22,8 +22,6 @@ from zlib import error as ZlibError  # noqa: N812 (an exception)
 import numpy as np
 from scipy.sparse import issparse
 
-__all__ = ["Journal", "check_folder", "describe_call", "digest_of"]
-
 MANIFEST, LOCK = "journal.json", "journal.lock"
 # What results do not depend on; seeds are described by what was made of them.
 NOT_OF_RESULTS = ("folder", "n_jobs", "verbose", "device", "random_state", "warm_start")

@@ -7,8 +7,6 @@ from importlib import import_module
 from os.path import join
 from typing import Any
 
-__all__ = ["loader", "read_imports"]
-
 
 def read_imports(package: str, path: str) -> dict[str, str]:
     """Names that a file of a package imports, with their modules; "" for modules themselves."""

@@ -16,8 +16,6 @@ from threading import Lock, current_thread, main_thread
 from ._tables import counted
 from ._waiting import NOTICEABLE, in_worker, seconds_of_compiling
 
-__all__ = ["Line", "is_wanted", "on_a_line", "show_progress"]
-
 OFTEN, SELDOM = 0.2, 60.0  # seconds between two states of a line that is written anew, or added
 SOON = 0.5  # seconds after which a line begins: shorter work has only the last one
 LONG = 5.0  # ... that nobody asked for

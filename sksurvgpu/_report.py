@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from ._tables import as_text
 
-__all__ = ["Figure", "write_report"]
-
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;

@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 
 from ._versioned import Versioned
 
-__all__ = ["Report", "Result", "as_text", "counted", "in_brief"]
-
 MOST_ROWS, MOST_OF_A_FIT = 10, 40  # the latter of what R prints whole
 LONGEST = 40  # letters of a name or text
 SHOWN = "attrition", "groups", "table"  # the first of these that a result has

@@ -13,8 +13,6 @@ from itertools import pairwise
 
 import numpy as np
 
-__all__ = ["Abandoned", "Pool", "go_on", "over_columns"]
-
 LOOK_UP = 0.5  # seconds
 
 _of_thread = threading.local()

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["NOTICEABLE", "in_worker", "seconds_of_compiling", "set_aside"]
-
 NOTICEABLE = 1.0  # seconds of compiling that are told
 _compiling = [0.0]
 

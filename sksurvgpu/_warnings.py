@@ -17,8 +17,6 @@ from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
-__all__ = ["keep_warnings", "warn"]
-
 PACKAGE = str(Path(__file__).parent)
 OTHERS = (find_spec(name).submodule_search_locations for name in ("sklearn", "joblib"))
 SKIPPED = tuple(os.path.join(folder, "") for folder in (PACKAGE, *chain(*OTHERS)))

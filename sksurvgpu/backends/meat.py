@@ -16,8 +16,6 @@ from itertools import combinations_with_replacement
 import numpy as np
 from scipy.sparse import csr_array
 
-__all__ = ["collector_of", "meat_of"]
-
 
 def meat_of(blocks, scores_of):
     """Sum over clusters of the products of their scores.

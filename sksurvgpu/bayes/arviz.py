@@ -4,8 +4,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
 
-__all__ = ["to_arviz"]
-
 
 def to_arviz(arrays, labels):
     """Make ArviZ's data of draws by name, and of labels of those that have several numbers."""

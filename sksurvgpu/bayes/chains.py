@@ -20,8 +20,6 @@ from .doubts import doubts_of_divergence
 from .draws import Storage
 from .run import Run, Sampled, name_chains
 
-__all__ = ["Schedule", "run_chains"]
-
 TURN = 10  # sweeps of a chain before its thread takes another one
 
 

@@ -32,8 +32,6 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-__all__ = ["Diagnostics", "diagnose"]
-
 FEWEST_DRAWS = 4  # two in each half
 TAILS = 0.05, 0.95
 CHUNK_BYTES = 2**23  # of the draws that are looked at together; a dozen such arrays are at work

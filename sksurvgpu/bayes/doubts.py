@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["badness", "doubts_about", "doubts_of_divergence"]
-
 LARGEST_R_HAT = 1.01
 FEWEST_EFFECTIVE = 100  # independent draws a chain that the bulk should be worth
 ROUNDING = 1e-12  # of a mean, and so of the standard deviation of what never changes

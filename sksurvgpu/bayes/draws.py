@@ -19,8 +19,6 @@ import numpy as np
 from .._journal import Journal, check_folder, replace
 from .moments import RunningMoments
 
-__all__ = ["Draws", "Storage"]
-
 KINDS = ("float64", "float32", "summary")
 SHARE = 0.9  # of the free memory that may be planned with
 GIB = 2**30

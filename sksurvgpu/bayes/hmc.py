@@ -32,8 +32,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-__all__ = ["HmcSampler"]
-
 FEWEST_STEPS = 3
 ACCEPTANCE = 0.8
 # A quarter of the period of trajectories in a standard normal density: where they end does not

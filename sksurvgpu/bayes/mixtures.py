@@ -20,8 +20,6 @@ import math
 import numpy as np
 from scipy.special import exp1, stdtrit
 
-__all__ = ["MIXTURES", "log_half_t"]
-
 # Distances smaller than this, in scales, are taken for this: their squares would underflow.
 SMALLEST_RATIO = 1e-150
 DF = 3.0  # of the half-t distribution of scales: their variance is finite

@@ -14,8 +14,6 @@ from math import prod
 
 import numpy as np
 
-__all__ = ["RunningMoments"]
-
 LARGEST_COVARIANCE = 2_000  # parameters: 32 MB a chain; beyond, variances only
 
 

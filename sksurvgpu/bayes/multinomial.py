@@ -25,8 +25,6 @@ from scipy.sparse import issparse
 from .hmc import DISPERSION, HmcSampler, Whitening
 from .softmax import SoftmaxTarget
 
-__all__ = ["MultinomialGibbs", "MultinomialHmc", "MultinomialRows", "collapse_rows"]
-
 # Sites of the random numbers of an iteration; category j adds j * STRIDE.
 OMEGA, COEF, START, STRIDE = 0, 1, 2, 3
 

@@ -1,7 +1,5 @@
 """Newton's method for modes of densities: steps that are halved until they go up."""
 
-__all__ = ["MOST_STEPS", "STILL", "search_line"]
-
 MOST_STEPS, MOST_HALVINGS = 100, 40  # of the method, and of a step of it
 # Where the likelihood rises for ever, Newton steps gain less and less, and each moves some
 # predictor by about 1.  No step near a mode moves one as far as this.

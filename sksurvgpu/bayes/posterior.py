@@ -19,8 +19,6 @@ from .doubts import badness, doubts_about
 from .draws import Draws, first_of, read_draws, some_of
 from .run import Sampled
 
-__all__ = ["Posterior"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior(Result):

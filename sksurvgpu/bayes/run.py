@@ -21,8 +21,6 @@ import numpy as np
 from .._progress import Line
 from .draws import Draws
 
-__all__ = ["Recorder", "Run", "Sampled", "Stop", "name_chains"]
-
 BLOCK_DRAWS = 100  # that stay where they were made before they go to the host
 BLOCK_BYTES = 2**27  # and no more than these
 REPORTS = 10  # of a chain, over all its sweeps

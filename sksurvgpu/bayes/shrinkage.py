@@ -36,8 +36,6 @@ import numpy as np
 from .hmc import ChainPoints, HmcSampler
 from .mixtures import STRIDE, log_half_t
 
-__all__ = ["Reference", "ShrinkagePrior", "ShrinkageSampler", "draw_from_slices"]
-
 # Sites of the random numbers of an iteration, after those of trajectories; below `STRIDE`.
 START_SCALE, START_LOCAL, PROPOSAL, DECISION, LEVEL, PLACE, SHRINK, LOCAL, STRETCH, FATE = range(
     4, 14

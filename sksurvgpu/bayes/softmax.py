@@ -24,8 +24,6 @@ from scipy.optimize import minimize
 from .hmc import Whitening
 from .newton import MOST_STEPS, STILL, search_line
 
-__all__ = ["CategoriesPrior", "NoModeError", "SoftmaxTarget", "factor_curvature", "find_mode"]
-
 LARGEST_ORDER = 2_000  # of a Hessian that is factored whole
 LARGEST_BLOCKS = 1 << 25  # numbers in the blocks of single categories, 256 MiB
 MOST_ITERATIONS = 5_000  # of a search by gradients

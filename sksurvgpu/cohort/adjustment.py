@@ -15,8 +15,6 @@ import numpy as np
 from ..backends import to_host
 from ..data.vectors import as_vector, check_length, check_row_values, check_whole
 
-__all__ = ["ARMS", "ESTIMANDS", "read_strata", "weigh_strata", "weights_after"]
-
 ARMS = ("comparator", "treated")  # by number
 ESTIMANDS = ("att", "atc", "ate")
 

@@ -32,8 +32,6 @@ from ..partitions.columns import ColumnsInPartitions
 from .adjustment import ARMS, ESTIMANDS, weights_after
 from .checks import check_treatment
 
-__all__ = ["BalanceResult", "balance"]
-
 SCALES = ("pooled", "treated", "comparator")
 ROUNDING = 1e-12  # of sums over all rows
 LISTED = 5  # names in a warning

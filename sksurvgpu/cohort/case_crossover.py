@@ -23,8 +23,6 @@ from ..tables.periods import Periods, clip
 from .case_series_data import CaseSeriesReport
 from .observation import check_settings, choose_cases, read_eras, read_observed, read_outcomes
 
-__all__ = ["CaseCrossoverData", "case_crossover_windows"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CaseCrossoverData(Result):

@@ -19,8 +19,6 @@ from .case_series_data import (
 from .intervals import cut_intervals, lay_windows, plan_windows
 from .observation import check_settings, choose_cases, read_eras, read_observed, read_outcomes
 
-__all__ = ["eras_to_intervals"]
-
 
 def eras_to_intervals(
     periods,

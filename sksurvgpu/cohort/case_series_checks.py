@@ -25,8 +25,6 @@ from .case_series_data import CaseSeriesData
 from .intervals import END_OF_OBSERVATION
 from .splines import month_starts, months_of, season_basis, spline_basis
 
-__all__ = ["CaseSeriesDiagnostics", "case_series_diagnostics"]
-
 # The limits of SelfControlledCaseSeries.
 BEFORE, END = (0.8, 1.25), (0.5, 2.0)
 MOST_RATIO, MOST_PREVALENCE, MOST_ERROR = 1.1, 0.1, 0.25

@@ -14,8 +14,6 @@ from ..data.outcomes.counts import case_series
 from ..tables.results import with_dense
 from .splines import season_basis, spline_basis
 
-__all__ = ["CaseDays", "CaseSeriesData", "CaseSeriesReport"]
-
 N_VALUES = 101  # at which curves are told
 
 

@@ -7,16 +7,6 @@ import numpy as np
 from ..data.vectors import check_flags, check_numbers, check_row_values
 from ..tables.ids import whole_numbers
 
-__all__ = [
-    "check_bounds",
-    "check_exact",
-    "check_ids",
-    "check_scores",
-    "check_treatment",
-    "codes_of",
-    "require_column",
-]
-
 
 def require_column(table, column, argument, otherwise=", or add it."):
     """Check that a table has a column; `otherwise` ends the message."""

@@ -18,8 +18,6 @@ from ..data.sources import read_whole
 from ..data.vectors import check_flags
 from .checks import check_ids, check_scores, check_treatment, require_column
 
-__all__ = ["Cohort", "add_column", "as_cohort"]
-
 LEFT_OUT = ("row", "step")  # its columns beside the identifiers
 
 

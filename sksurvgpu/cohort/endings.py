@@ -20,8 +20,6 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, gammaincc, gammaln, log_expit
 
-__all__ = ["YEAR", "fit_endings", "weigh_days"]
-
 YEAR = 365.25
 MODELS = [(law, of) for of in ("age", "interval") for law in ("weibull", "gamma")]
 PARAMETERS = ["log_exponential_mean", "log_mean", "log_mean_slope"]

@@ -14,8 +14,6 @@ from ..tables.reading import require, warn_of_strangers
 from ..tables.times import TimeReader
 from .checks import check_exact, require_column
 
-__all__ = ["CohortEvents", "Days", "lines_of", "persons_of", "read_events"]
-
 
 @dataclass(frozen=True, eq=False)
 class CohortEvents:

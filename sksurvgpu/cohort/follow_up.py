@@ -14,8 +14,6 @@ from .checks import require_column
 from .cohort import Cohort, as_cohort
 from .events import Days, persons_of, read_events
 
-__all__ = ["time_at_risk"]
-
 COMPETING = 2  # code of a competing event that a column of the cohort has the day of
 
 

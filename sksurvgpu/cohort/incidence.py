@@ -29,8 +29,6 @@ from .checks import check_treatment
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-__all__ = ["IncidenceRate", "incidence_rate", "minimal_detectable_effect"]
-
 
 @documented
 @dataclass(frozen=True, eq=False, repr=False)

@@ -24,8 +24,6 @@ from .splines import (
     spline_basis,
 )
 
-__all__ = ["Cut", "Plan", "cut_intervals", "lay_windows", "plan_windows"]
-
 END_OF_OBSERVATION = "end of observation"
 
 

@@ -9,8 +9,6 @@ from .checks import codes_of
 from .cohort import Cohort, add_column, as_cohort
 from .pairing import pair_closest, pair_in_order
 
-__all__ = ["match"]
-
 SCALES = ("standardized logit", "logit", "standardized", "raw")
 LARGEST = np.finfo(np.float64).max  # kernels take infinite distances for no pair at all
 ORDERS = ("closest", "largest", "smallest", "data")

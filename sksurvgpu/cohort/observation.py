@@ -21,17 +21,6 @@ from .cohort import Cohort, add_column, as_cohort
 from .events import Days, lines_of, persons_of
 from .risk_windows import Eras
 
-__all__ = [
-    "Cases",
-    "Observation",
-    "check_settings",
-    "choose_cases",
-    "observe",
-    "read_eras",
-    "read_observed",
-    "read_outcomes",
-]
-
 # Arguments that name the columns of eras and of outcomes, as messages call them.
 OF_ERAS = {"covariate": ("era", ""), "stop": ("end", "")}
 OF_OUTCOMES = {"start": ("day", "")}

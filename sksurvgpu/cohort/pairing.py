@@ -22,8 +22,6 @@ import numpy as np
 
 from .._compile import device, kernel
 
-__all__ = ["pair_closest", "pair_in_order"]
-
 
 @device
 def _link(positions, before, after):

@@ -9,8 +9,6 @@ import numpy as np
 
 from ..data import options
 
-__all__ = ["Eras", "LaidWindows", "RiskWindow", "lay"]
-
 ANCHORS = ("start", "end")
 FAR = 2**62  # days, where there is no other era
 

@@ -20,8 +20,6 @@ from ..data.vectors import check_length
 from .checks import check_bounds, check_scores, check_treatment, codes_of
 from .cohort import Cohort, add_column, as_cohort
 
-__all__ = ["equipoise", "preference_score", "stratify", "trim"]
-
 # Way of trimming -> bounds by default.
 WAYS = {
     "score": (0.1, 0.9),

@@ -26,8 +26,6 @@ from ..data import options
 from ..data.vectors import check_numbers, check_whole
 from .watches import Watch, at_looks, log_ratio, normal_bounds, ratios_of, steadily
 
-__all__ = ["SequentialBoundary", "group_sequential", "max_sprt"]
-
 PROBABILITY = "must be a probability between 0 and 1"
 NO_SIGNAL = 1e-6  # share of alpha that is spent where none is to be expected
 SPENDING = {

@@ -15,16 +15,6 @@ from scipy.interpolate import BSpline
 from ..data import options
 from ..data.vectors import check_numbers
 
-__all__ = [
-    "age_knots",
-    "calendar_knots",
-    "month_starts",
-    "months_of",
-    "season_basis",
-    "season_knots",
-    "spline_basis",
-]
-
 DEGREE = 2
 MONTHS = 12.0
 DAYS = 30  # of a month, where days are numbers without a calendar

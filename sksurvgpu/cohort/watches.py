@@ -17,8 +17,6 @@ from scipy.special import gammaln, lambertw, ndtr, roots_legendre, xlogy
 from ..data import options
 from ..data.vectors import check_numbers
 
-__all__ = ["Watch", "at_looks", "log_ratio", "normal_bounds", "ratios_of", "steadily"]
-
 FARTHEST = 8.0  # standard deviations that are integrated over
 TOLERANCE = 1e-9  # of critical values of steady watches
 NEAREST = 0.03  # looks, in standard deviations

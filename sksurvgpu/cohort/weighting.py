@@ -18,8 +18,6 @@ import numpy as np
 from ..data import options
 from .cohort import Cohort, add_column, as_cohort
 
-__all__ = ["weigh"]
-
 KINDS = ("iptw", "att", "overlap")
 
 

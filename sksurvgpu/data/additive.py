@@ -17,8 +17,6 @@ from .design.of_blocks import design_of
 from .effects import read_estimates
 from .prepare import header_of, input_names
 
-__all__ = ["AdditiveColumns", "MadeColumns", "values_of"]
-
 
 class MadeColumns(Versioned, TransformerMixin, BaseEstimator):
     """Transformers whose fit writes the names of their columns, those of a `Design`."""

@@ -8,20 +8,6 @@ import numpy as np
 from .options import is_whole
 from .vectors import check_numbers
 
-__all__ = [
-    "by_column",
-    "check_bounds",
-    "check_by_column",
-    "check_column_names",
-    "check_l1_ratio",
-    "check_names",
-    "check_penalty_factor",
-    "check_prior_mean",
-    "check_time_varying",
-    "find_column",
-    "similar",
-]
-
 BOUNDS = "(lower, upper), numbers or one a column, with None, -inf or inf for none"
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["ColumnsOnDemand", "Marks", "columns_of", "of_fit"]
-
 
 @dataclass(frozen=True)
 class Marks:

@@ -17,8 +17,6 @@ from .design.tables import check_arrow, check_shape
 from .levels import level_text, read_levels
 from .prepare import fewest_rows, header_of, input_names
 
-__all__ = ["CategoryColumns"]
-
 CHOICES = {"missing": ("level", "mode", "error"), "unknown": ("zeros", "other", "missing", "error")}
 REFERENCES = None, "first", "most_frequent"
 OTHER, MISSING = "other", "missing"  # levels that are made

@@ -8,17 +8,6 @@ import numpy as np
 
 from .vectors import check_numbers, check_row_values
 
-__all__ = [
-    "check_exposure",
-    "check_horizons",
-    "check_offset",
-    "check_positive",
-    "check_sample_weight",
-    "check_weight_by_group",
-    "count_events",
-    "refuse_weightless",
-]
-
 
 def check_sample_weight(sample_weight, n_rows, event=None, may_lack=False) -> np.ndarray | None:
     """Return the row weights as float64, or None where every row counts once.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["deal_folds", "kinds_of"]
-
 MOST_KINDS = 10
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Estimates", "read_estimates"]
-
 
 @dataclass
 class Estimates:

@@ -6,8 +6,6 @@ import numpy as np
 
 from .options import number, whole
 
-__all__ = ["add_tests", "check_level", "format_ratios", "interval_table", "with_ratios"]
-
 
 def check_level(level) -> float:
     """Check the coverage that intervals are meant to have."""

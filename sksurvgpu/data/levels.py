@@ -8,8 +8,6 @@ import numpy as np
 from . import options
 from .by_column import check_column_names
 
-__all__ = ["level_text", "read_levels"]
-
 
 def read_levels(column: nw.Series, label: str, is_complete: bool) -> tuple[np.ndarray, list[str]]:
     """Code of each row's level, -1 where it is missing, and the texts of levels in their order."""

@@ -11,20 +11,6 @@ from typing import NoReturn
 
 import numpy as np
 
-__all__ = [
-    "choice",
-    "first_of",
-    "flag",
-    "is_flag",
-    "is_number",
-    "is_whole",
-    "listed",
-    "number",
-    "quoted",
-    "refuse",
-    "whole",
-]
-
 
 def is_flag(value) -> bool:
     """Whether a value is True or False, and no number that stands for them."""

@@ -14,17 +14,6 @@ from typing import Any, NoReturn
 
 from .vectors import check_order
 
-__all__ = [
-    "InPartitions",
-    "OutcomeInPartitions",
-    "check_in_memory",
-    "in_partitions",
-    "is_of_dask",
-    "outcome_in_partitions",
-    "refuse_partitions",
-    "require_in_memory",
-]
-
 
 class InPartitions:
     """An argument of `fit` whose rows are in partitions."""

@@ -11,8 +11,6 @@ from . import options
 from .design.columns import Design, build_design
 from .design.entries import describe_entries, divided, entries_of
 
-__all__ = ["PrepareColumns", "fewest_rows", "header_of", "input_names", "labels_of"]
-
 CHOICES = {"redundant": ("keep", "drop"), "scale": (None, "max", "sd")}
 
 

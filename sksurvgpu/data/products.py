@@ -16,8 +16,6 @@ from .design.products import Pairs, products_of
 from .design.units import check_largest, largest_values
 from .prepare import fewest_rows, input_names, labels_of
 
-__all__ = ["ProductColumns"]
-
 MOST_PAIRS = 10_000_000  # whose names take a gigabyte
 COUNTED = 2**23  # pairs whose rows are counted at once
 

@@ -20,8 +20,6 @@ from .._progress import Line
 from .by_column import check_column_names
 from .design.tables import check_arrow
 
-__all__ = ["Source", "open_source", "read_whole", "to_pandas"]
-
 _BATCH_SIZE = 1 << 20  # lines
 _BUFFER_SIZE = 1 << 20  # bytes of a column that are read at once
 # Suffix of a file -> its format, as pyarrow.dataset calls it.

@@ -23,8 +23,6 @@ from .additive import AdditiveColumns
 from .design.bands import BandColumns
 from .prepare import input_names
 
-__all__ = ["SplineColumns"]
-
 MOST_KNOTS = 10_000
 MOST_SMOOTH = 200  # knots of smooth functions, whose matrices have their square
 LEAST_VARIANCE = 1e-10  # of a curve, relative to that of the one that winds least

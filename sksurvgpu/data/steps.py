@@ -10,8 +10,6 @@ from .additive import AdditiveColumns
 from .design.codes import CodedColumns, StepBasis
 from .prepare import input_names
 
-__all__ = ["StepColumns"]
-
 
 class StepColumns(AdditiveColumns, auto_wrap_output_keys=None):
     """Steps of numeric columns: for each threshold a column of ones where the number is above it.

@@ -37,8 +37,6 @@ from .fitted import Fitted, adopt
 from .models.base import BaseModel, Parameters
 from .pipelines import keep_methods_of_plain_pipelines
 
-__all__ = ["ConditionalModel", "PenalizedModel"]
-
 keep_methods_of_plain_pipelines()
 
 OF_PENALTY: Parameters = {

@@ -31,8 +31,6 @@ from ._estimator import Estimator
 from ._prepared import count_threads
 from .models.base import Parameters
 
-__all__ = ["OF_CHAINS", "SEEDS", "BayesianModel", "matrix_of"]
-
 SEEDS = 2**32  # keys of the generator have 32 bits
 DENSE_SHARE = 0.2  # of entries that are not zero: above, products with dense arrays are faster
 

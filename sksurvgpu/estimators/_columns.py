@@ -12,8 +12,6 @@ from ..backends import to_host
 from ..data.design.columns import Design, build_design
 from ..data.partitioned import require_in_memory
 
-__all__ = ["Header", "check_columns", "check_strata_as_in_fit", "read_columns", "read_header"]
-
 
 class Header(NamedTuple):
     """Number of the columns of a table, and their names if scikit-learn takes these."""

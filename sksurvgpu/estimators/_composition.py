@@ -9,8 +9,6 @@ from ..penalties import BY_NAME, Given, PenaltySpec
 from ..routes import IN_ROWS, Shifted, Standardized
 from ..solver.problem import Batch
 
-__all__ = ["batch_of", "in_given_units", "penalty_of", "read_by_column", "route_of"]
-
 
 def penalty_of(estimator) -> PenaltySpec:
     """The penalty that an estimator names or has."""

@@ -16,8 +16,6 @@ from .baseline import cumulative_hazard
 from .fitted import fitted_of
 from .models.base import model_of
 
-__all__ = ["CurveModel", "refuse_scorer"]
-
 
 def _like_predictors(model, given):
     return np.empty((0, fitted_of(model).terms.n_pieces))

@@ -2,8 +2,6 @@
 
 from .._docs import entries, sharing
 
-__all__ = ["documented"]
-
 _ENTRIES = entries("""
     algorithm : {"majorized", "exact"}, default="majorized"
         "majorized" minimizes quadratic models of the likelihood; "exact" takes an exact

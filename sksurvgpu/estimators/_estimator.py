@@ -10,8 +10,6 @@ from sklearn.base import BaseEstimator
 from .._versioned import Versioned
 from .models.base import Parameters
 
-__all__ = ["Estimator", "give_constructor"]
-
 
 class Estimator(Versioned, BaseEstimator):
     """An estimator of sparse data, whose pickles know their version.

@@ -21,8 +21,6 @@ from ..backends.cpu.threads import Threads
 from ..information.rows import FittedRows
 from ..information.views import view_of
 
-__all__ = ["proves_maximum"]
-
 MOST_STEPS = 3
 # Of the largest eigenvalue, and of the sum of residuals: what is less may be rounding.
 ROUNDING, LEAST = 1e-11, 1e-8

@@ -26,8 +26,6 @@ from .pipelines import join_steps, learn_steps, open_pipeline, refuse_type, spli
 from .stacking import Sharing, fit_together, stack_new, stack_rows
 from .survival import CoxLassoCCD
 
-__all__ = ["HazardModels", "OpenHazards", "choose", "fit_hazards", "open_hazards"]
-
 
 def choose(estimator, names, noun) -> dict:
     """An estimator for each hazard by its name, given one for all or a dictionary.

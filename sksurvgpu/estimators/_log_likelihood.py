@@ -18,8 +18,6 @@ from ._preparing import assemble, open_backend, prepare
 from ._relaxed import evaluate
 from .models.base import model_of
 
-__all__ = ["check_arguments", "log_likelihood_of"]
-
 
 def check_arguments(estimator, fit_params, caller) -> None:
     """Refuse what neither a function nor an estimator's ``fit`` takes."""

@@ -10,16 +10,6 @@ from ..backends.random import LARGEST_COUNT
 from ..bayes.softmax import CategoriesPrior, NoModeError, SoftmaxTarget, find_mode
 from ..data.options import is_flag
 
-__all__ = [
-    "check_size",
-    "check_trials",
-    "label_parameters",
-    "locate",
-    "order_classes",
-    "read_prior",
-    "with_intercept",
-]
-
 ROUNDING = 1e-10  # of a matrix, relative to its largest entry
 
 

@@ -21,8 +21,6 @@ import numpy as np
 
 from .._compile import device, kernel
 
-__all__ = ["Course", "draw", "follow"]
-
 N_TERMS = 16  # of the exponential's series at 1/2: the next one is below 1e-18
 
 

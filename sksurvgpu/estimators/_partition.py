@@ -28,15 +28,6 @@ from ..data.vectors import check_labels
 from ..partitions.dask import as_rows
 from .models.base import BaseModel, model_of
 
-__all__ = [
-    "by_partition",
-    "model_text",
-    "outline_of",
-    "predict_to_memory",
-    "read_rows",
-    "to_memory",
-]
-
 PACKAGE = __name__.partition(".")[0]
 
 

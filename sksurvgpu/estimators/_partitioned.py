@@ -33,14 +33,6 @@ from ._prepared import HUGE, Prepared, count_threads, options_of, start_of
 from .fitted import Setting
 from .models.base import model_of
 
-__all__ = [
-    "PreparedInPartitions",
-    "SplitsInPartitions",
-    "check_parameters",
-    "deal_in_partitions",
-    "prepare_in_partitions",
-]
-
 
 @dataclass(frozen=True)
 class PreparedInPartitions(Prepared):

@@ -25,8 +25,6 @@ from .fitted import Setting
 # what pulls them falls with the exponential.
 HUGE = 7.0
 
-__all__ = ["Prepared", "count_threads", "options_of", "sizes_of_rows", "start_of"]
-
 
 def count_threads(n_jobs: int | None) -> int:
     """Threads of a fit: None what Numba would use, -1 all cores, -2 all but one, and so on."""

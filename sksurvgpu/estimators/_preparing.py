@@ -22,8 +22,6 @@ from ._prepared import Prepared, count_threads, options_of, start_of
 from .fitted import Setting
 from .models.base import model_of
 
-__all__ = ["Assembled", "assemble", "devices_of", "open_backend", "prepare"]
-
 
 @dataclass(frozen=True, eq=False)
 class Assembled:

@@ -22,16 +22,6 @@ from ..backends.cpu.threads import one_blas_thread
 from ..data.by_fit import ColumnsOnDemand, Marks, columns_of, of_fit
 from ..data.options import is_number, quoted
 
-__all__ = [
-    "blend",
-    "check_share",
-    "evaluate",
-    "names_of_undetermined",
-    "refit",
-    "relax",
-    "require_refit",
-]
-
 MOST_SEARCHED = 100  # columns: more take long to tell apart
 
 

@@ -11,16 +11,6 @@ from ..data.options import first_of
 from .fitted import fitted_of
 from .models.base import model_of
 
-__all__ = [
-    "doubts_of",
-    "explain_empty",
-    "explain_failure",
-    "fit_card",
-    "is_called_by",
-    "name_infinite",
-    "table_of",
-]
-
 MOST_NAMES = 5  # in a warning
 
 # Coefficients of a fit and of a result that differ by more, in widths of their interval, belong to

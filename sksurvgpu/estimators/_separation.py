@@ -38,8 +38,7 @@ from .._warnings import warn
 from ._finite import proves_maximum
 from ._free_columns import FreeColumns, set_aside
 
-__all__ = ["find_directions", "find_infinite", "find_undetermined", "is_determined"]
-
+SLACK = 1e-9  # of a column's range; rounding errors, unless a column is far from 0, are below 1e-13
 POSITIVE = 1e-7  # a pair's difference, of its largest among the columns, that is not rounding
 DEPENDENT = 1e-8  # singular value, of the largest, below which pairs do not tell directions apart
 MOVES = 1e-6  # entry of a unit vector that is not rounding

@@ -8,8 +8,6 @@ from ._columns import Header
 from .fitted import PUBLIC, Estimate, Fitted, Setting
 from .time_varying import Terms
 
-__all__ = ["upgrade"]
-
 OF_ROWS = ("_total_weight", "_n_rows", "_fingerprint", "_n_strata", "_timeline", "_terms")
 OF_PENALTY = ("_penalty", "_family", "_factor", "_n_constant", "_baseline")
 MORE = ("_of_costs", "_of_route")  # names of public attributes that not all fits have

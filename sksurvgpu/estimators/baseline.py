@@ -34,17 +34,6 @@ from ..nonparametric.kaplan_meier import EQUAL
 from ..patterns.risk_sets.plan import distinct_pairs
 from ._columns import check_strata_as_in_fit
 
-__all__ = [
-    "Baseline",
-    "Timeline",
-    "by_stratum",
-    "cumulative_hazard",
-    "gained",
-    "incidence",
-    "survival",
-    "total_hazard",
-]
-
 BLOCK_NUMBERS = 2**18  # of the curves of the rows at work, 2 MiB an array
 
 

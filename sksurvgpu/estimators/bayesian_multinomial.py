@@ -30,8 +30,6 @@ from ._multinomial import (
     with_intercept,
 )
 
-__all__ = ["BayesianMultinomialLogistic"]
-
 SAMPLERS = {"hmc": MultinomialHmc, "gibbs": MultinomialGibbs}
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 

@@ -20,8 +20,6 @@ from ._bayes import OF_CHAINS, BayesianModel, choose_draws, matrix_of, mixture_q
 from ._columns import read_columns
 from ._docs import documented
 
-__all__ = ["BayesianLasso"]
-
 # Rate of lambda2 for columns of unit norm, as published for the diabetes data (Park and Casella
 # 2008, section 3.2).
 PUBLISHED_RATE = 1.78

@@ -9,8 +9,6 @@ from ._log_likelihood import log_likelihood_of
 from .fitted import fitted_of
 from .models.conditional import CaseSeriesModel, StrataModel
 
-__all__ = ["CaseSeriesCCD", "ConditionalPoissonCCD"]
-
 
 @documented
 class CaseSeriesCCD(ConditionalModel):

@@ -19,8 +19,6 @@ from .baseline import survival
 from .joint_baseline import add_up
 from .pipelines import open_pipeline
 
-__all__ = ["NO_EVENT", "CauseSpecificCox"]
-
 NO_EVENT = "no event"
 
 

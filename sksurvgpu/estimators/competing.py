@@ -14,8 +14,6 @@ from .baseline import incidence
 from .fitted import fitted_of
 from .models.hazards import FineGrayModel
 
-__all__ = ["FineGrayCCD"]
-
 
 @documented
 class FineGrayCCD(CurveModel):

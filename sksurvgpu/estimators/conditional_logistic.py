@@ -9,8 +9,6 @@ from ._docs import documented
 from ._log_likelihood import log_likelihood_of
 from .models.conditional import MatchedModel
 
-__all__ = ["ConditionalLogisticCCD"]
-
 
 @documented
 class ConditionalLogisticCCD(ConditionalModel):

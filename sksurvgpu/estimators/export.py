@@ -34,8 +34,6 @@ from .fitted import fitted_of
 from .models.base import model_of
 from .pipelines import open_pipeline, refuse_type
 
-__all__ = ["to_json", "to_sklearn"]
-
 FORMAT = "sksurvgpu model 1"
 
 

@@ -24,8 +24,6 @@ from ._columns import Header
 from .baseline import Baseline, Timeline
 from .time_varying import Terms
 
-__all__ = ["Estimate", "Fitted", "Setting", "adopt", "fitted_of", "with_names"]
-
 
 @dataclass(frozen=True, eq=False)
 class Setting:

@@ -9,8 +9,6 @@ import numpy as np
 from ..patterns.risk_sets.plan import distinct_pairs
 from .baseline import BLOCK_NUMBERS, Baseline, Timeline, by_stratum, total_hazard
 
-__all__ = ["JointBaseline", "add_up"]
-
 ENORMOUS = 1e100  # a hazard that leaves nobody, and whose differences are numbers
 
 

@@ -12,8 +12,6 @@ from ._docs import documented
 from ._partition import by_partition, to_memory
 from .models.linear import LogisticModel
 
-__all__ = ["LogisticCCD"]
-
 
 def _like_classes(model, given):
     return np.empty((0, 2))

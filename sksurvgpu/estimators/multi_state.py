@@ -17,8 +17,6 @@ from ._hazards import HazardModels
 from ._occupation import Course, draw, follow
 from .joint_baseline import ENORMOUS
 
-__all__ = ["MultiStateCox", "first_state"]
-
 NOTICEABLE = 1e-3  # probability of a state whose follow-up has ended
 
 

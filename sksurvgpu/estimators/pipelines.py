@@ -23,18 +23,6 @@ from ..data.partitioned import require_in_memory
 from ._estimator import Estimator
 from .fitted import with_names
 
-__all__ = [
-    "Pipeline",
-    "join_steps",
-    "learn_steps",
-    "make_pipeline",
-    "named",
-    "names_of",
-    "open_pipeline",
-    "refuse_type",
-    "split_pipeline",
-]
-
 
 def split_pipeline(estimator) -> tuple[Any, Any]:
     """Transformers of a pipeline as one, or None without any, and the final model.

@@ -12,8 +12,6 @@ from ._docs import documented
 from ._partition import by_partition, to_memory
 from .models.linear import GaussianModel, PoissonModel
 
-__all__ = ["LinearCCD", "PoissonCCD"]
-
 ROUNDING = 1e-12
 
 

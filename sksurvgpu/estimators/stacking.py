@@ -44,11 +44,6 @@ from .pipelines import join_steps, learn_steps, split_pipeline
 from .survival import CoxLassoCCD
 from .time_varying import Terms
 
-__all__ = ["Hazard", "Sharing", "Stack", "fit_together", "stack_new", "stack_rows"]
-
-# Of a stacked entry: row numbers in a column, once more while columns are joined, and in a tile.
-BYTES, BYTES_OF_VALUE = 10.0, 16.0
-
 OF_COLUMNS = (Fused, GroupLasso, Hierarchical)
 
 

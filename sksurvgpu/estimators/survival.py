@@ -16,8 +16,6 @@ from .baseline import cumulative_hazard, survival
 from .fitted import fitted_of
 from .models.hazards import CoxModel
 
-__all__ = ["CoxLassoCCD"]
-
 
 @documented
 class CoxLassoCCD(CurveModel):

@@ -12,8 +12,6 @@ import numpy as np
 
 from ..data.by_column import check_time_varying
 
-__all__ = ["Terms"]
-
 
 @dataclass(frozen=True, eq=False)
 class Terms:

@@ -13,8 +13,6 @@ import numpy as np
 from ..estimators._partition import model_text, outline_of
 from .rules import NotReleasedError
 
-__all__ = ["MOST_CELLS", "TOO_MANY_CELLS", "check_model"]
-
 FEW = 16  # pieces of time that are always allowed
 OF_COLUMN = 50_000  # numbers that are read in the time that a column takes beside its entries
 MOST_CELLS = 1 << 23  # strata times times of a grid

@@ -15,8 +15,6 @@ from ..data.design.entries import entries_of
 from .differences import mixed
 from .grid import find_rare
 
-__all__ = ["number_combinations", "tell_rare_combinations"]
-
 ENOUGH = 0.05  # of a blur, with which sums are of no whole numbers
 
 

@@ -28,8 +28,6 @@ from .public import Public
 from .session import run
 from .wire import Begin, Joined, Seal, Sealed, Start
 
-__all__ = ["Coordinator", "RefusedError"]
-
 MOST_TIED = 0.05  # of what coefficients are
 
 

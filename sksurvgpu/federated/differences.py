@@ -33,8 +33,6 @@ import numpy as np
 
 from ..data.design.entries import entries_of
 
-__all__ = ["find_near", "smallest_cut", "tell_few"]
-
 PARTS = 720_720  # of a person: divided by 1 to 16 without remainder
 BLOCK = 256  # columns that are compared with all others at a time
 COARSER = "ask it to start anew, and for coarser times (`rows_per_time` of the coordinator)"

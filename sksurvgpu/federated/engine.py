@@ -34,8 +34,6 @@ from .layout import Numbers, SumLayout, counts, layout_of
 from .times import candidates, choose_times
 from .words import WordsError, decode_counts, encode_counts, pack_flags, unpack_flags
 
-__all__ = ["RefusedError", "SumEngine", "handles_of"]
-
 MOST_OUTSIDE = 16  # points in a row of which nothing is told: a step is 10^-5 of itself by then
 
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from .words import PRIME
 
-__all__ = ["FormError", "check_facts", "check_words", "require"]
-
 LARGEST_POWER = 400  # of two, beyond which sums of squares are no numbers
 # Kinds of types, and which table's length, or what length, a table has.
 FACTS = {

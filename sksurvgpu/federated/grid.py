@@ -20,19 +20,6 @@ import numpy as np
 
 from ..backends.sums.messages import Tables
 
-__all__ = [
-    "Proposed",
-    "Times",
-    "coarsen",
-    "end_follow_up",
-    "few",
-    "find_cut",
-    "find_few",
-    "find_rare",
-    "propose",
-    "rare_strata",
-]
-
 KINDS = ("exits", "deaths", "entries", "competing", "censored")
 
 

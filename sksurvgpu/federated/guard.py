@@ -19,8 +19,6 @@ from .differences import find_near, tell_few
 from .grid import few
 from .rules import NotReleasedError, OutsideError
 
-__all__ = ["Guard"]
-
 SHARES = (0.9, 0.75, 0.5, 0.25, 0.0)  # of entries beside the diagonal
 LEAST = 0.09  # eigenvalue, where the diagonal is 1
 COUNTED = {"deaths", "censored rows", "uncensored rows"}

@@ -30,8 +30,6 @@ import numpy as np
 
 from . import words as arithmetic
 
-__all__ = ["Circle", "Identity", "TagError", "fingerprint_of", "total_of", "without_tag"]
-
 SIZE = 32  # bytes of keys, shares and transcripts
 NONCE = 12
 

@@ -16,8 +16,6 @@ import numpy as np
 from ..backends.sums.messages import NODES, Evaluate, Slopes, Weigh
 from .words import WordsError, decode, decode_counts, encode, encode_counts
 
-__all__ = ["Numbers", "SumLayout", "counts", "layout_of"]
-
 COARSE = 24  # bits after the point
 MOST_COARSE = 2.0**26
 

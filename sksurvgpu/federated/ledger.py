@@ -12,8 +12,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Ledger"]
-
 
 class Ledger:
     """Facts that were settled, and counts of what was told.

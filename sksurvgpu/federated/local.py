@@ -22,8 +22,6 @@ from .reading import Reader
 from .rules import NotReleasedError, OutsideError, find_absent
 from .times import flags_of
 
-__all__ = ["Local"]
-
 MOST_GUARDS = 16  # that are kept, each some numbers a row
 RELEASED = {"gradient", "size", "curvature", "gram", "jumps"}  # of `Slopes.want`
 CELLS = {"hazard": "own", "held": "own", "back": "own_lanes", "censoring": "own_entries"}

@@ -30,8 +30,6 @@ from scipy.special import expit
 
 from .noise import Release
 
-__all__ = ["MODELS", "CoxSteps", "LogisticSteps", "PublicPoint", "Told"]
-
 N_BINS = 8
 KEEPS = 10.0  # standard deviations that rows at risk are above the noise, at the last time
 

@@ -33,8 +33,6 @@ from scipy.special import log_ndtr
 from ..data.options import number, whole
 from .words import COUNTS, decode_counts, encode_counts
 
-__all__ = ["Noise", "NoisySums", "Release", "delta_of", "draw_normal", "mu_of", "noise_key"]
-
 FINE = 16  # bits of a grid below a standard deviation
 SLACK = 1.0 + 1e-9  # of bounds that are computed in floating point
 MOST_STEPS = 20

@@ -14,8 +14,6 @@ from ..inference.wald import INTERCEPT, WaldResult
 from .newton import MODELS
 from .noise import Noise, NoisySums
 
-__all__ = ["NoisyFit", "check_noisy", "fit_noisy"]
-
 MOST_TIMES = 10_000
 FREE = {"alpha", "l1_ratio", "tol", "max_iter"}  # parameters; the others stay as they are
 

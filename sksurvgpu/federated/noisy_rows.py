@@ -14,8 +14,6 @@ from .newton import MODELS
 from .noise import Noise
 from .rules import NotReleasedError
 
-__all__ = ["NoisyRows", "shorten"]
-
 MOST_COLUMNS = 100
 CHUNK = 1 << 22  # numbers that are worked on at once
 OF_LABELS = "labels", "censor_labels", "lane_stratum", "lane_group", "power"

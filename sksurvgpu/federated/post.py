@@ -27,8 +27,6 @@ from .wire import (
     read,
 )
 
-__all__ = ["Adder", "Post"]
-
 ANSWERS = (Joined, Sealed, Covered, Done, Lost, Refused)
 MOST_STARTS = 3  # of a site within one message
 OF_LENGTH = 8  # bytes

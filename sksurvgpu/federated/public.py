@@ -8,8 +8,6 @@ import numpy as np
 
 from ..backends.sums.labels import number_labels
 
-__all__ = ["Public"]
-
 FLAGS = ("has_entries", "has_strata", "has_subjects", "has_groups")
 
 

@@ -30,8 +30,6 @@ from .grid import (
 )
 from .rules import NotReleasedError, find_absent, find_reference, without_columns
 
-__all__ = ["NO_TIMES", "Reader", "digest_rows"]
-
 NO_TIMES = (
     "its times are told in a grid only: begin with one (`grid` of the coordinator), from which "
     "coarser times are agreed"

@@ -13,15 +13,6 @@ from ..data.options import whole
 from .differences import find_near
 from .grid import few
 
-__all__ = [
-    "NotReleasedError",
-    "OutsideError",
-    "Rules",
-    "find_absent",
-    "find_reference",
-    "without_columns",
-]
-
 RECIPES = ("given", "train", "test", "exponential")
 
 

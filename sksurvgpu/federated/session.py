@@ -30,8 +30,6 @@ from .public import Public
 from .rules import NotReleasedError
 from .wire import Covered, Done, Joined, Sealed, encode
 
-__all__ = ["SiteSession", "run", "transcript_of"]
-
 
 def run(engine, model, then) -> list:
     """Fit a model over an engine of sums, and what follows; results of that."""

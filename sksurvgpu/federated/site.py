@@ -33,8 +33,6 @@ from .rules import NotReleasedError, Rules
 from .session import SiteSession
 from .wire import Add, Begin, Lost, Refused, Seal, Start, encode, read
 
-__all__ = ["Site"]
-
 MESSAGES = (Begin, Seal, Start, Add)
 LEAST_SECRET = 16  # bytes
 journal = logging.getLogger(__name__)

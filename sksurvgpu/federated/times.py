@@ -11,8 +11,6 @@ import numpy as np
 
 from .grid import KINDS, Times
 
-__all__ = ["candidates", "choose_times", "flags_of"]
-
 PARTS = "", "_by", "_begin", "_end"  # of the tables of a kind
 
 

@@ -23,23 +23,6 @@ import numpy as np
 
 from .programme import Programme
 
-__all__ = [
-    "Add",
-    "Begin",
-    "Covered",
-    "Done",
-    "Joined",
-    "Lost",
-    "Refused",
-    "Seal",
-    "Sealed",
-    "Stamped",
-    "Start",
-    "decode",
-    "encode",
-    "read",
-]
-
 PROTOCOL = 3  # 1 had no stamps; with 2, coordinators asked
 LARGEST, LARGEST_HEADER = 1 << 32, 1 << 27  # bytes of a message
 MOST_MEMBERS = 1 << 14

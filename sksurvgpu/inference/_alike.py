@@ -14,8 +14,6 @@ import numpy as np
 from ..estimators.models.hazards import CoxModel
 from ..patterns.risk_sets.plan import plan_rows
 
-__all__ = ["kinds_of_rows", "merge_rows"]
-
 MOST_COLUMNS, MOST_KINDS = 3, 8
 LEAST_GAIN = 0.5  # share of the rows that may be left
 

@@ -26,8 +26,6 @@ from ..estimators.pipelines import split_pipeline
 from ..metrics.observed import read_observed
 from ..nonparametric.counts import count
 
-__all__ = ["augmented_risks"]
-
 MOST_CELLS = 2**22  # rows times censorings whose risks are there at once
 
 

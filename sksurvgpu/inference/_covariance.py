@@ -21,18 +21,6 @@ from ..information.inverse import Inverse, invert
 from ..information.views import View
 from ..patterns.subsets.information import SubsetView
 
-__all__ = [
-    "UNKNOWN",
-    "add_intercept",
-    "check_whole_clusters",
-    "clusters_of",
-    "invert_information",
-    "invert_of",
-    "require_intercept",
-    "residual_df",
-    "warn_of",
-]
-
 ONE_CLUSTER = (
     "`cluster` has one label ({}) for all {:,} rows; robust standard errors need several clusters "
     "that are independent of each other."

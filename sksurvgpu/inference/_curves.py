@@ -16,8 +16,6 @@ from ..information.inverse import Inverse
 from ..patterns.risk_sets.hazards import HazardSpread, Spread
 from ._replicates import Replicates
 
-__all__ = ["Bounds", "Lines", "Variation", "by_information", "by_replicates", "replicate"]
-
 MOST_TIMES = 500  # of a curve by default: robust errors take as many numbers a row of the fit
 MOST_OF_BAND = 200  # times of a band: the largest deviation between two is not much larger
 N_DRAWS = 4_000

@@ -25,8 +25,6 @@ from ..information.rows import MOST_NUMBERS, FittedRows
 from ..information.views import view_of
 from ._joint_mode import CLOSE, DiagonalInverse
 
-__all__ = ["ModeInformation", "VarianceSearch"]
-
 MOST_PRODUCTS = 2e9  # that an exact H may take: rows times squared clusters, about a second
 # Of the logarithm of the variance: steps, and below which there is none.
 WIDE, COARSE, SIDE, SHORT, FINE = 2.0, 0.1, 0.03, 1e-3, 1e-4

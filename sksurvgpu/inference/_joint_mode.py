@@ -23,8 +23,6 @@ import numpy as np
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads, one_blas_thread
 
-__all__ = ["CLOSE", "DiagonalInverse", "Intercepts", "JointMode"]
-
 MOST_STEPS, MOST_HALVINGS, N_SECANTS = 100, 30, 8
 # Units of log-likelihood, for every cluster, that another step would gain: the variance is then off
 # by less than a hundred-thousandth.

@@ -24,8 +24,6 @@ from ..backends.cpu.threads import Threads, one_blas_thread
 from ._intercept_variance import FLAT
 from ._joint_mode import JointMode
 
-__all__ = ["IntegratedLikelihood"]
-
 SETTLED, ENOUGH = 1e-3, 1e-5  # gradient along a standard error
 MOST_STEPS, LONGEST, SMALL = 100, 1.0, 1e-9  # of intercepts
 SIDE = 0.01  # of the logarithm of the variance, for the second derivative

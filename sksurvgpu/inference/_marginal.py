@@ -15,8 +15,6 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, logsumexp
 
-__all__ = ["Marginal"]
-
 NEGLIGIBLE = -45.0  # log-likelihoods below the maximum
 NOTHING = 1e-3  # fall of a log-likelihood that says nothing
 LEVEL = 1e-10  # differences of log-likelihoods that are none

@@ -17,8 +17,6 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
-__all__ = ["Distribution", "mix"]
-
 N_MEANS, N_SPREADS, N_FINE, EVERY = 401, 81, 8001, 20
 NEGLIGIBLE = 1e-10  # probability
 REACH, REACH_OF_SPREAD = 8.0, 10.0  # of the grid, in standard deviations of the priors

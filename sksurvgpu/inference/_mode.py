@@ -27,8 +27,6 @@ from ..information.rows import FittedRows
 from ..information.views import view_of
 from ..penalties import ElasticNet
 
-__all__ = ["Density", "Mode", "NormalPrior", "find_mode"]
-
 NEAR = 1e-6  # of the mode, in units of log density: sampling starts there, and no more
 NEARER = 1e-10  # so near to it, no step would still move a predictor
 WEAK = 1e-2  # precision, for a column that spans 1, that keeps where Newton's method starts finite

@@ -30,8 +30,6 @@ from ._rows import require_absent
 from .profile import profile_likelihood
 from .wald import wald
 
-__all__ = ["COUNTS", "ESTIMATES", "INTERVALS", "Effects", "SharedInput", "message_of"]
-
 INTERVALS = ("profile", "wald", "robust", None)
 COUNTS = ("n_at_risk", "n_events", "n_exposed", "n_events_exposed")
 ESTIMATES = ("coef", "standard_error", "lower", "upper", "p_value")

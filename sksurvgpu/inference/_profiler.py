@@ -28,8 +28,6 @@ from ..information.views import view_of
 from ..selection.progress import Progress
 from .curve import Bound, ProfileCurve
 
-__all__ = ["Profile", "Profiler"]
-
 # An objective is off by about half the squared score in standard errors: that of `tol` 1e-8, at
 # most 1e-6, is far below 1e-5 of a quantile. A fit that stalls before, at the accuracy of floating
 # point, is good enough up to the second one.

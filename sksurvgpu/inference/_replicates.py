@@ -35,8 +35,6 @@ from ..selection.cv import CrossValidated
 from ..selection.grid import copy_of
 from ..selection.progress import Progress
 
-__all__ = ["PipelineRefits", "check_seeded", "fit_in_turn", "replicates_of"]
-
 
 def check_seeded(folder, random_state):
     """Check a folder, in which the same call goes on: that there is such a call."""

@@ -24,8 +24,6 @@ from ..data import options
 from ..information.inverse import Inverse
 from ..patterns.groups.information import GroupView
 
-__all__ = ["KINDS_OF_ROWS", "deviance_of"]
-
 
 def _parts(view: GroupView):
     """Residuals, slopes and weights of rows in the order of the plan; rows of weight 0 are NaN."""

@@ -20,8 +20,6 @@ from ..data import options
 from ..data.by_column import by_column
 from ._mode import NormalPrior, find_mode
 
-__all__ = ["Scales", "find_reference", "read_scales"]
-
 N_MODES, N_STEPS = 2, 10  # found one after the other; of EM after each
 OTHERS = "others"  # label of columns that a dictionary does not name
 ONE = None  # label of the group of all columns

@@ -30,8 +30,6 @@ from ..information.inverse import Inverse, invert
 from ..patterns.risk_sets.hazards import AtomsOfStratum, HazardSpread
 from ._curves import Lines
 
-__all__ = ["Transition", "Transitions"]
-
 AT_ONCE = 2**23  # numbers of the new rows at work, 64 MiB an array
 FLAT = 1e-6  # hazard below which (e^-a - E) / a is its limit, to as many digits
 

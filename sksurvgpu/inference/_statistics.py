@@ -10,8 +10,6 @@ from ..estimators.logistic import LogisticCCD
 from ..estimators.survival import CoxLassoCCD
 from ..metrics.pairs import concordance_error, count_by_row, scale_weights
 
-__all__ = ["concordance_of", "in_words", "statistics_of"]
-
 
 def statistics_of(estimator, problem, basis, n_rows, rank, concordance=None):
     """Series of the numbers; `basis` is that of information criteria, `rank` of the columns."""

@@ -16,8 +16,6 @@ from itertools import product
 import numpy as np
 from scipy.optimize import brentq, minimize, minimize_scalar
 
-__all__ = ["fit_error_model", "fit_likelihood_null", "fit_null", "true_interval"]
-
 N_STARTS = 20  # of the search for spreads
 FARTHEST = 100.0  # true effects that are looked at
 

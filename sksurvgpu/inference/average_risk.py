@@ -37,8 +37,6 @@ from .residuals import open_survival_fit
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["AverageRisk", "average_risk"]
-
 
 @documented
 def average_risk(

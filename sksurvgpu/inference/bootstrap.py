@@ -26,8 +26,6 @@ from ..selection.cv import CrossValidated
 from ..selection.progress import Progress
 from ._replicates import PipelineRefits, check_seeded, fit_in_turn, replicates_of
 
-__all__ = ["BootstrapResult", "bootstrap"]
-
 KINDS = ("multinomial", "exponential")
 
 

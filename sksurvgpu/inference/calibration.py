@@ -20,8 +20,6 @@ from ._marginal import Marginal
 from ._systematic import fit_error_model, fit_likelihood_null, fit_null, true_interval
 from .combination import as_table, read_profiles
 
-__all__ = ["CalibratedEffects", "calibrate"]
-
 LARGEST = np.log(100.0)  # coefficients beyond it are those of a fit that diverged
 FEW = 5  # controls, below which their spread is hardly known
 MOST_NAMES = 5

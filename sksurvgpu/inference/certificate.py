@@ -18,8 +18,6 @@ from ..estimators.fitted import fitted_of
 from ..information.views import view_of
 from ._rows import documented, open_fit, open_rows, require_absent
 
-__all__ = ["Certificate", "certificate"]
-
 MOST_COLUMNS = 2_000  # of a matrix whose eigenvalues are computed
 SAME = 1e-9  # of a threshold: slopes that differ by rounding
 POSITIVE = 1e-10  # eigenvalue, of columns in standard errors, that is not rounding

@@ -26,8 +26,6 @@ from ._marginal import FARTHEST, Marginal
 from ._mixture import mix
 from .evidence import COLUMNS, PARAMETRIC, Approximation, form_of, points_of, read_row
 
-__all__ = ["CombinedProfiles", "as_table", "combine_profiles", "read_profiles"]
-
 N_SHOWN = 201  # points of the curves
 MOST_NAMES = 5
 ROWS = ("fixed effect", "mean", "spread", "new site")

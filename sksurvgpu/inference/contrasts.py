@@ -10,8 +10,6 @@ import numpy as np
 from ..data.by_column import by_column, check_by_column
 from ..estimators.pipelines import names_of
 
-__all__ = ["REFERENCE", "Combinable"]
-
 REFERENCE = " (reference)"  # end of the name of a row that is no coefficient
 CALLED = "{0}_{1}", "{0}={1}", "{0}[T.{1}]", "C({0})[T.{1}]", "{1}"  # the column of a level
 

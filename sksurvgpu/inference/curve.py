@@ -13,8 +13,6 @@ a point says. A bound is infinite only where q never rises.
 
 import numpy as np
 
-__all__ = ["Bound", "ProfileCurve"]
-
 CLOSE = 2e-5  # |r| / c - 1 of the last point; what is left is interpolated
 NARROW = 1e-9  # of a bracket, relative to its distance from the maximum
 NEIGHBOURS = 4  # of an interpolation

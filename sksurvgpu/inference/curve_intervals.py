@@ -40,8 +40,6 @@ from ._rows import documented, open_rows, require_unpenalized
 from .bootstrap import BootstrapResult
 from .residuals import open_survival_fit
 
-__all__ = ["CURVES", "CurveIntervals", "check_replicates", "curve_intervals", "lines_of"]
-
 INSTEAD = "Pass `bootstrap`, a result of sksurvgpu.bootstrap for the same fit."
 TRANSFORMS = ("log", "log-log", "plain")
 

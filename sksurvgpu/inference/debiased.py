@@ -37,8 +37,6 @@ from ..solver.minimize import Quadratic, minimize_on_model
 from ._covariance import UNKNOWN, invert_information, warn_of
 from ._rows import documented, open_fit, open_rows, require_absent, require_selection
 
-__all__ = ["DebiasedResult", "debiased"]
-
 METHODS = ("auto", "inverse", "quadratic")
 MOST_PER_OBSERVATION = 0.2  # columns, for which the inverse is taken
 MOST_COLUMNS = 5_000  # whose information, a matrix, takes 200 MB

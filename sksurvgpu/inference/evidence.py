@@ -28,17 +28,6 @@ from scipy.special import log_ndtr, ndtri
 
 from ..data import options
 
-__all__ = [
-    "COLUMNS",
-    "FORMS",
-    "PARAMETRIC",
-    "Approximation",
-    "form_of",
-    "points_of",
-    "read_row",
-    "table_of",
-]
-
 FORMS = ("grid with gradients", "adaptive grid", "grid", "normal", "custom", "skew normal")
 COLUMNS = {
     "grid with gradients": ("point", "value", "derivative"),

@@ -28,8 +28,6 @@ from ..selection.criteria import basis_of_rows
 from ..selection.path import Path
 from ._rows import documented, open_fit, open_rows, require_selection
 
-__all__ = ["false_discovery", "local_false_discovery"]
-
 N_GRID, BEYOND = 512, 3.0  # points of a density, and bandwidths beyond the outermost z
 
 

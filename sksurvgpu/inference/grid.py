@@ -20,16 +20,6 @@ import numpy as np
 
 from ..data.options import number
 
-__all__ = [
-    "CubicGrid",
-    "EvenGrid",
-    "GivenGrid",
-    "LineGrid",
-    "check_grid_of_values",
-    "check_reach",
-    "check_window",
-]
-
 FIRST = 10  # points of an adaptive grid
 NARROWEST = 1e-4  # of an interval that is halved, in widths of the grid
 LEAST_TOLERANCE = 1e-6  # log-likelihoods are not known much better

@@ -23,8 +23,6 @@ from ..data.by_column import find_column
 from ..estimators.models.base import model_of
 from ..information.inverse import invert
 
-__all__ = ["JointTest", "as_test", "joint_tests", "quadratic_form", "read_contrasts"]
-
 
 @dataclass(frozen=True, repr=False)
 class JointTest(Result):

@@ -22,8 +22,6 @@ from ..information.rows import FittedRows
 from ..information.views import view_of
 from ._rows import open_fit, open_rows, require_unpenalized
 
-__all__ = ["LikelihoodRatioResult", "likelihood_ratio_test"]
-
 ROUNDING = 1e-6  # of log-likelihoods of two fits of one model, each stopped by its tolerance
 
 

@@ -33,8 +33,6 @@ from ._outcome import COUNTS, ESTIMATES, Effects, SharedInput, message_of
 from ._outcome_in_partitions import SharedPartitions
 from ._outcomes_tied import fit_tied
 
-__all__ = ["OutcomesResult", "fit_outcomes"]
-
 MOST_OF_NAME = 40  # letters of an outcome's name in that of its file
 
 

@@ -30,8 +30,6 @@ from ._mode import Density, NormalPrior, find_mode
 from ._rows import require_absent
 from ._shrinkage import find_reference, read_scales
 
-__all__ = ["posterior"]
-
 
 @documented
 def posterior(

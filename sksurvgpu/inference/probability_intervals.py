@@ -27,8 +27,6 @@ from ._rows import check_same, documented, open_rows, read_rows, require_unpenal
 from ._states import Transition, Transitions
 from .curve_intervals import CurveIntervals, check_replicates
 
-__all__ = ["probability_intervals"]
-
 INSTEAD = (
     "Pass `bootstrap(model.joint_, ...)` of the rows of ``model.stack(X, y)``, for which a model "
     "that shares nothing is fitted with `shared=[]`."

@@ -28,8 +28,6 @@ from ._rows import require_absent
 from .evidence import table_of
 from .grid import EvenGrid, GivenGrid, check_grid_of_values, check_reach, check_window
 
-__all__ = ["ProfileResult", "profile_likelihood"]
-
 BLOCK_BYTES = 2**28  # of the coefficients of all points of the columns at work
 POINTS = 24  # of a column, expected
 

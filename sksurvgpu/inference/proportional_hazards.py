@@ -29,8 +29,6 @@ from ._covariance import invert_information
 from ._rows import documented, open_rows, require_unpenalized
 from .residuals import open_survival_fit, scale_schoenfeld, schoenfeld_of
 
-__all__ = ["ProportionalHazardsResult", "proportional_hazards_test"]
-
 INSTEAD = (
     "After a selection by penalty the statistic has no chi-squared distribution: fit the columns "
     "in question with alpha=0, best on other rows than those that selected them."

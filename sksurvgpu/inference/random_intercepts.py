@@ -45,8 +45,6 @@ from ._joint_mode import Intercepts
 from ._laplace import IntegratedLikelihood
 from .wald import WaldResult
 
-__all__ = ["RandomIntercepts"]
-
 MODELS = (CoxLassoCCD, FineGrayCCD, LogisticCCD, PoissonCCD)
 ZERO = (
     "the variance of the intercepts is zero: clusters differ by no more than chance among their "

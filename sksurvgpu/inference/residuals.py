@@ -17,8 +17,6 @@ from ._covariance import invert_information
 from ._row_residuals import KINDS_OF_ROWS, deviance_of
 from ._rows import documented, open_fit, open_rows, require_unpenalized
 
-__all__ = ["open_survival_fit", "residuals", "scale_schoenfeld", "schoenfeld_of"]
-
 
 @documented
 def residuals(estimator, X, y, kind=None, **fit_params) -> np.ndarray:

@@ -22,8 +22,6 @@ from ..selection.progress import Progress
 from ._replicates import PipelineRefits, check_seeded, replicates_of
 from .stability_result import StabilityResult, check_options
 
-__all__ = ["stability_selection"]
-
 DEFAULTS = {"complementary": "unimodal", "half": "none"}  # what is assumed, by sampling
 SAMPLINGS = tuple(DEFAULTS)
 ROOM = 2.0**0.5  # slopes of halves vary so much more than those of all rows

@@ -30,8 +30,6 @@ import numpy as np
 from .._tables import Result
 from ..data import options
 
-__all__ = ["ASSUMPTIONS", "StabilityResult", "check_options", "expected_errors", "largest_tail"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StabilityResult(Result):

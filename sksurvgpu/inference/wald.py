@@ -32,8 +32,6 @@ from ._statistics import concordance_of, in_words, statistics_of
 from .contrasts import REFERENCE, Combinable
 from .joint import JointTest, as_test, joint_tests, quadratic_form, read_contrasts
 
-__all__ = ["WaldResult", "wald"]
-
 INTERCEPT = "intercept"  # its name among the coefficients
 INSTEAD = "Take `bootstrap` or `profile_likelihood` instead, or fit with alpha=0."
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["COLLINEAR", "CONSTANT", "Inverse", "invert"]
-
 # Share of a column's variance that means within groups leave, and eigenvalue of the information of
 # columns scaled to 1, below which they are rounding.
 CONSTANT, COLLINEAR = 1e-12, 1e-11

@@ -24,8 +24,6 @@ from .._compile import device, kernel
 from .._threads import over_columns
 from ..data.design.columns import DENSE, INDICATOR
 
-__all__ = ["ExcessOfEvents", "log_rank_columns", "log_rank_in_parts"]
-
 UNDECIDED = 1e-9  # share of the column's largest value below which a difference may be rounding
 TABLE_BYTES = 2**25  # of columns that are tested at a time, where partitions answer with tables
 

@@ -11,8 +11,6 @@ import numpy as np
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
 
-__all__ = ["FittedRows"]
-
 MOST_NUMBERS = 2**25  # in a dense block of columns: 256 MiB
 
 

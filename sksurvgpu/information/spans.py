@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from .._compile import device
 
-__all__ = ["add_span", "copy_row", "gather_up", "push_down", "sum_span"]
-
 
 @device
 def copy_row(source, k, target, q):

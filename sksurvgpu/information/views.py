@@ -21,8 +21,6 @@ import numpy as np
 from ..backends.meat import collector_of, meat_of
 from .rows import FittedRows
 
-__all__ = ["MeanView", "View", "view_of"]
-
 
 class View:
     """Information and scores of a fit's likelihood at its coefficients."""

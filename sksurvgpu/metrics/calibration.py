@@ -26,8 +26,6 @@ from .recalibration import pseudo_values, recalibrate
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-__all__ = ["Calibration", "calibration", "check_horizon", "read_at_horizon"]
-
 N_BINS, TINY = 50, 1e-12  # of the histogram, and its end where all risks are 0
 ESTIMATES = ["observed", "lower", "upper"]
 

@@ -17,8 +17,6 @@ from ..data.options import whole
 from ..data.vectors import as_array, check_order
 from .pairs import group_rows
 
-__all__ = ["compare"]
-
 OF_ROWS = ("sample_weight", "strata")  # options with an entry for each row
 
 

@@ -33,8 +33,6 @@ from ..data.outcomes.survival import surv
 from ..nonparametric.risk import in_sight
 from .pairs import as_concordance, count_pairs, group_rows, reader_of_rows, scale_weights, sum_pairs
 
-__all__ = ["concordance", "concordance_competing"]
-
 
 def _of_arrays(event, time, risk, *, tau=None, **options):
     return concordance_competing(competing_risks(event, time), risk, horizon=tau, **options)

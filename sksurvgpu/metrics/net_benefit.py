@@ -18,8 +18,6 @@ from ..data.vectors import check_numbers
 from ..nonparametric.risk import observed_risk
 from .calibration import check_horizon, read_at_horizon
 
-__all__ = ["net_benefit"]
-
 THRESHOLDS = np.arange(1, 100) / 100
 RESERVED = "all", "none"
 

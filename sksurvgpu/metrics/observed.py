@@ -20,16 +20,6 @@ from ..data.outcomes.fields import (
 )
 from ..data.vectors import as_array
 
-__all__ = [
-    "ObservedOutcome",
-    "check_same_event",
-    "is_competing",
-    "nearest_horizon",
-    "read_observed",
-    "read_risks",
-]
-
-
 NO_START = (
     "predicted risks cannot be judged by rows with delayed entry, who are not like those at the "
     "beginning; leave such rows out, then the field, as by y[['event', 'time']]."

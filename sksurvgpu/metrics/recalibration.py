@@ -22,8 +22,6 @@ from scipy.special import expit, logit
 from ..nonparametric.counts import count
 from ..nonparametric.limits import normal_bound
 
-__all__ = ["pseudo_values", "recalibrate"]
-
 BELOW_ONE = np.nextafter(1.0, 0.0)
 LONGEST_STEP, SINGULAR = 1e-5, 1e12  # of a Newton step at an optimum; condition of a matrix
 

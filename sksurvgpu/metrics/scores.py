@@ -27,15 +27,6 @@ from .._docs import entries, section, sharing
 from ..nonparametric.risk import Censoring, LateEntry
 from .observed import check_same_event, read_observed, read_risks
 
-__all__ = [
-    "auc",
-    "auc_competing",
-    "brier_score",
-    "brier_score_competing",
-    "integrated_brier_score",
-    "integrated_brier_score_competing",
-]
-
 BOTH = "with outcomes of surv or competing_risks, which may be the same"
 
 _ENTRIES = entries("""

@@ -25,8 +25,6 @@ from .limits import check_interval, limits, normal_bound
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["AalenJohansen", "aalen_johansen"]
-
 KEYS = ["group", "event"]
 
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["EventCounts", "count"]
-
 
 @dataclass(frozen=True, eq=False)
 class EventCounts:

@@ -8,8 +8,6 @@ import numpy as np
 
 from .._tables import counted
 
-__all__ = ["at_risk_at", "counts_table", "describe", "entries_of", "look_up", "step_functions"]
-
 
 def describe(result, content) -> str:
     """Name and size of a result in a line."""

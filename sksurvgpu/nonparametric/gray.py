@@ -32,8 +32,6 @@ from ..data.outcomes.fields import check_event_of_interest, status_of
 from .groups import documented, read_rows
 from .log_rank import ROUNDING, LogRank, judge, require_comparable
 
-__all__ = ["GrayTest", "gray_test"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GrayTest(LogRank):

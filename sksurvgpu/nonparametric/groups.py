@@ -12,8 +12,6 @@ from ..data.checks import check_sample_weight
 from ..data.outcomes.fields import labels_of, read_survival
 from ..data.vectors import check_labels, encode
 
-__all__ = ["ALL", "GroupedRows", "against", "documented", "is_robust", "read_groups", "read_rows"]
-
 ALL = "all"  # the name of the only group
 
 documented = sharing(

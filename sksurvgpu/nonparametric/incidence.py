@@ -27,8 +27,6 @@ import numpy as np
 
 from .jackknife import running_products, without_noise
 
-__all__ = ["delta_variance", "incidence", "jackknife_variance", "without_event"]
-
 
 def without_event(counts):
     """One over the weight of those who are at risk and have no event of any kind, q."""

@@ -21,8 +21,6 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-__all__ = ["row_influence", "running_products", "without_noise"]
-
 ROUNDING = 1e-13  # a variance of 0, in units of the terms that it is the sum of
 
 

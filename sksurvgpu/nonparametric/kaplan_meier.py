@@ -28,8 +28,6 @@ from .limits import bridge_bound, check_interval, limits, normal_bound
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["EQUAL", "KaplanMeier", "check_probabilities", "kaplan_meier"]
-
 BOUNDS = ["lower", "upper"]
 EQUAL = np.sqrt(np.finfo(np.float64).eps)  # two probabilities, as survfit compares them
 

@@ -20,8 +20,6 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr, ndtri
 
-__all__ = ["INTERVALS", "bridge_bound", "check_interval", "limits", "normal_bound"]
-
 INTERVALS = ("log", "log-log", "plain", "logit", "arcsin")
 N_TERMS = 60
 SMALLEST_END = 1e-8  # of the band's time; below, it is as wide as at this time

@@ -31,8 +31,6 @@ from .jackknife import row_influence
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["LogRank", "judge", "log_rank", "require_comparable"]
-
 ROUNDING = 1e-10  # eigenvalues of a covariance that are 0, in units of the largest
 BLOCK = 1 << 22  # entries of a table of times and groups that is held at once
 

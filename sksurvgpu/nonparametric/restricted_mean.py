@@ -31,8 +31,6 @@ from .limits import normal_bound
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["RestrictedMean", "restricted_mean"]
-
 
 @documented
 @dataclass(frozen=True, eq=False, repr=False)

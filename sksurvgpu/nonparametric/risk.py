@@ -22,8 +22,6 @@ from .counts import count
 from .incidence import delta_variance, incidence
 from .limits import limits, normal_bound
 
-__all__ = ["Censoring", "LateEntry", "in_sight", "observed_risk", "risk_interval"]
-
 ROUNDING = 1e-12  # an error of 0; that of a risk between 0 and 1 is about 1 / n or more
 
 

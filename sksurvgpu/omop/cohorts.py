@@ -13,8 +13,6 @@ from ..data import options
 from ..exceptions import NothingToCompareError
 from .records import ERAS, gather_records
 
-__all__ = ["DrawnCohort", "compare", "draw"]
-
 FEMALE, MALE = 8532, 8507  # concepts
 KEEP_FIRST, REMOVE = "keep first", "remove"
 

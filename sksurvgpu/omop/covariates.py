@@ -21,8 +21,6 @@ from ..tables.windows import Windows
 from .tables import DATES, DOMAINS
 from .vocabulary import find_concepts, list_names
 
-__all__ = ["extract"]
-
 WINDOWS = {"the last 30 days": (-30, 0), "the last year": (-365, 0)}
 KINDS = 1_000
 MOST_WINDOWS = 90

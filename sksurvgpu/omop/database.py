@@ -9,8 +9,6 @@ from .records import find_events, join_eras, prepare
 from .tables import DOMAINS, open_tables
 from .vocabulary import find_concepts, find_names
 
-__all__ = ["Database"]
-
 
 class Database:
     """Tables of the OMOP common data model, version 5.4 or 5.3.

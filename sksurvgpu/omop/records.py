@@ -18,8 +18,6 @@ from ..tables.reading import require
 from .tables import BIRTH, DOMAINS, SUPPLY
 from .vocabulary import find_concepts, find_names, read_ids
 
-__all__ = ["ERAS", "find_events", "gather_records", "join_eras", "prepare"]
-
 # Parts of an era: a record that starts more than `gap` days after all before it have ended begins
 # a new one. Records of one start and end are alike, so that their order does not matter.
 _JOINED = """

@@ -15,8 +15,6 @@ from typing import NamedTuple
 from .._journal import digest_of
 from ..data.sources import to_pandas
 
-__all__ = ["BIRTH", "DATES", "DOMAINS", "SUPPLY", "Tables", "open_tables"]
-
 _numbers = count()
 
 

@@ -8,8 +8,6 @@ from .._warnings import warn
 from ..data import options
 from ..tables.ids import whole_numbers
 
-__all__ = ["find_concepts", "find_names", "list_names", "read_ids"]
-
 LISTED = 5  # identifiers in a warning
 
 

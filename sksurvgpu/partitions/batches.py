@@ -18,8 +18,6 @@ from ..data.sources import open_source
 from ..data.vectors import as_vector, check_length, from_objects
 from .threads import blame
 
-__all__ = ["Key", "RowBatch", "fields_of", "read_batches", "split_table"]
-
 Key = tuple[str, str]  # argument of fit, and field of a structured array, or ""
 ARGUMENTS = ("X", "y", "sample_weight", "offset")  # of a batch that is a tuple
 KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text"}

@@ -23,8 +23,6 @@ from ..data.vectors import check_unmasked, to_host
 from .dask import as_rows
 from .handles import open_engine
 
-__all__ = ["ColumnsInPartitions"]
-
 
 class ColumnsInPartitions:
     """Columns that are summed where their rows are.

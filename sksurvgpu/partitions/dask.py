@@ -16,8 +16,6 @@ import numpy as np
 from ..data.partitioned import OutcomeInPartitions, in_partitions
 from .handles import Rows, check_split
 
-__all__ = ["DaskRows", "as_rows"]
-
 
 @dataclass(frozen=True)
 class Divisions:

@@ -22,8 +22,6 @@ from typing import Any
 from ..backends.sums.messages import Arrange, Message
 from .threads import blame
 
-__all__ = ["DaskEngine", "active_client"]
-
 ATTEMPTS = 3
 INLINE = 800_000  # bytes of messages that a task carries itself, 10^5 numbers
 PATIENCE = 300  # seconds for a first worker, or another one

@@ -17,8 +17,6 @@ import numpy as np
 from ..backends.sums.messages import Engine
 from ..data.partitioned import InPartitions
 
-__all__ = ["Rows", "check_split", "from_lists", "load_all", "open_engine"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows(InPartitions):

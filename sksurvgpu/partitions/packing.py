@@ -17,8 +17,6 @@ from ..data.design.columns import Design
 from ..data.vectors import check_labels, encode
 from .batches import Key, RowBatch
 
-__all__ = ["find_field", "gather", "pack"]
-
 FILES_BITS = 4  # of the hash, by which rows are scattered over 2^4 files
 HASH_BITS = 64
 IN_MEMORY = 4  # partitions' rows that are sorted by group at once

@@ -26,8 +26,6 @@ from ..data.design.tables import packed_offsets, value_sizes
 from ..data.outcomes.fields import pack as pack_fields
 from .handles import Rows
 
-__all__ = ["PartitionedData", "open_partitions"]
-
 FORMAT, VERSION = "sksurvgpu partitions", 1
 MANIFEST = "manifest.json"
 DESIGN = ("kind", "indptr", "indices", "values")  # files of X

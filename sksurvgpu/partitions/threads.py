@@ -20,8 +20,6 @@ from .._memory import available
 from ..backends.sums.messages import Message
 from ..backends.sums.part import ROOM, Part
 
-__all__ = ["ThreadEngine", "blame"]
-
 # Of the free memory: what a coordinator, other processes and the cache of files take besides.
 SHARE_OF_MEMORY = 0.5
 AHEAD = 2  # answers a thread may be ahead of who adds them up

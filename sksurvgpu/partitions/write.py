@@ -30,8 +30,6 @@ from .store import (
     part_name,
 )
 
-__all__ = ["check_size", "check_target", "order_of", "write_batches", "write_partitions"]
-
 MOST_ROWS = 1 << 16  # of which uint16 has the numbers
 
 

@@ -30,8 +30,6 @@ from ..data.by_column import check_by_column
 from .base import Formulas, Kernels, kernels_of
 from .bounded import BoundedElasticNet
 
-__all__ = ["Folded", "FoldedPenalty", "make_folded", "read_shape"]
-
 SCALES = ("column", "unit")
 
 

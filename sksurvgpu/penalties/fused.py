@@ -25,8 +25,6 @@ from .flow import Graph
 from .partition import minimize_on_partition
 from .spec import Given, PenaltySpec
 
-__all__ = ["Fused"]
-
 MOST_COLUMNS = 5_000  # whose matrix has 200 MB
 
 

@@ -15,8 +15,6 @@ from .mcp import MCP
 from .scad import SCAD
 from .spec import PenaltySpec
 
-__all__ = ["GroupLasso"]
-
 
 class GroupLasso(PenaltySpec):
     r"""Penalty of groups of columns, which enter the model together.

@@ -10,8 +10,6 @@ import numpy as np
 
 from ..data.by_column import by_column, find_column
 
-__all__ = ["groups_from", "read_groups"]
-
 CODED = re.compile(r"(.+?)(?:\[.*\]|=.*)")  # C(x)[T.a], x[a], x=a
 FORMS = (
     "a label for each column (None where it has no group), a dictionary {column: label} or "

@@ -7,8 +7,6 @@ from typing import ClassVar
 from .folded import make_folded, read_shape
 from .spec import PenaltySpec
 
-__all__ = ["MCP"]
-
 
 class MCP(PenaltySpec):
     r"""Minimax concave penalty: selects like the lasso, without shrinking large coefficients.

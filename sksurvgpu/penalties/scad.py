@@ -7,8 +7,6 @@ from typing import ClassVar
 from .folded import make_folded, read_shape
 from .spec import PenaltySpec
 
-__all__ = ["SCAD"]
-
 
 class SCAD(PenaltySpec):
     r"""Smoothly clipped absolute deviation: the lasso near zero, no penalty on large coefficients.

@@ -12,8 +12,6 @@ from .base import Family
 from .bounded import BoundedElasticNet
 from .elastic_net import ElasticNet
 
-__all__ = ["Given", "PenaltySpec"]
-
 
 @dataclass(frozen=True)
 class Given:

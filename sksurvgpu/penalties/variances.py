@@ -12,8 +12,6 @@ import numpy as np
 from ..data import options
 from ..data.by_column import by_column
 
-__all__ = ["alpha_of_variance", "mixed_priors", "variance_of_alpha"]
-
 PRIORS = ("laplace", "normal")
 
 

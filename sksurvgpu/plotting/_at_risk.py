@@ -6,8 +6,6 @@ from ..nonparametric.groups import ALL
 from ._labels import below_axis
 from ._style import CHARACTER, grow, ink_of, lay_out, room_for_names, shorten, text_size
 
-__all__ = ["count_at_risk", "show_at_risk", "write_at_risk"]
-
 LINE = 1.3  # distance of lines of text, in units of their size
 NAMES_SHARE = 0.22  # of the width of the figure
 USUAL = 2  # groups that the usual height of a figure has room for

@@ -23,15 +23,6 @@ from ._steps import (
 )
 from ._style import MUTED, colours_on, count_of, room_for_names, shorten
 
-__all__ = [
-    "CurvesDisplay",
-    "count_on_top",
-    "draw_curves",
-    "name_curves",
-    "refuse_zero",
-    "show_penalties",
-]
-
 
 class CurvesDisplay(Display):
     """Step curves with areas around them, beside curves of groups that were observed."""

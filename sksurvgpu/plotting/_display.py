@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from .._docs import entries, section, sharing
 from ._style import new_axes, new_panels, styled
 
-__all__ = ["Display", "wrong_type"]
-
 _ENTRIES = entries("""
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.

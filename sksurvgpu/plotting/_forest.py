@@ -9,8 +9,6 @@ import numpy as np
 from ._ratios import LARGEST_LOG, EffectAxis
 from ._style import CHARACTER, MARKERS, colours_on, lay_out, shorten, size_of, text_size
 
-__all__ = ["Forest"]
-
 LINE = 1.5  # distance of lines of numbers, in units of their size
 GAP = 0.6  # more between rows of several lines
 FRAME = 0.85  # inches, of the axis below the rows and the head above them

@@ -6,16 +6,6 @@ import numpy as np
 
 from ._style import CHARACTER, LEADER, MUTED, grow, lay_out, size_of, text_size
 
-__all__ = [
-    "below_axis",
-    "count_lines",
-    "label_ends",
-    "legend_below",
-    "legend_in_corner",
-    "spread",
-    "text_in_corner",
-]
-
 LINE = 1.25  # distance of lines of text, in units of their size
 ENTRY = 13.0  # width of an entry of a legend, in units of the text's size
 KEY = 5.0  # of its line and the gaps around it

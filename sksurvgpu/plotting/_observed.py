@@ -13,16 +13,6 @@ from ._labels import text_in_corner
 from ._steps import MARGIN, MOST_CURVES
 from ._style import MUTED, colours_on, is_dark, opacity_on, size_of
 
-__all__ = [
-    "draw_medians",
-    "draw_observed",
-    "mark_censored",
-    "named_lines",
-    "observe",
-    "test_of_groups",
-    "write_test",
-]
-
 DASHES, DOTS = (0, (4, 1.5)), (0, (1, 2))
 ESTIMATES = {
     "kaplan_meier": (kaplan_meier, "b", "pass it as `aalen_johansen` of incidences"),

@@ -6,8 +6,6 @@ import numpy as np
 
 from ._style import CHARACTER, GUIDE, size_of, text_size
 
-__all__ = ["LARGEST_LOG", "EffectAxis", "show_logarithmic", "show_ratios", "within_floats"]
-
 MOST_TICKS, LEAST_TICKS = 6, 3
 APART = 1.2  # between numbers on an axis, in units of their size
 LARGEST_LOG = 230.0  # ratios of 1e100: twice as many decades on, ticks would be infinite

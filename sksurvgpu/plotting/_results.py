@@ -9,16 +9,6 @@ import numpy as np
 
 from ..data.options import is_whole
 
-__all__ = [
-    "choose_rows",
-    "effect_of",
-    "read_beside",
-    "read_coefficients",
-    "read_intervals",
-    "read_several",
-    "require_columns",
-]
-
 WANTED = ("coef", "lower", "upper")
 
 

@@ -8,22 +8,6 @@ from ..estimators.pipelines import open_pipeline
 from ._labels import legend_in_corner
 from ._style import colours_on, opacity_on, shorten
 
-__all__ = [
-    "check_functions",
-    "check_result",
-    "count_rows",
-    "draw_areas",
-    "draw_steps",
-    "limits_of",
-    "name_beside",
-    "name_inside",
-    "name_of_areas",
-    "name_of_event",
-    "name_rows",
-    "predict_steps",
-    "read_predicted",
-]
-
 MOST_CURVES = 20
 MARGIN = 1.02  # the axis ends at so many times the last time
 MOST_INSIDE = 8  # names within the axes

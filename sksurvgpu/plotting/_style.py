@@ -12,34 +12,6 @@ import numpy as np
 
 from .._tables import counted
 
-__all__ = [
-    "CHARACTER",
-    "COLOURS",
-    "COLOURS_ON_DARK",
-    "DASHED_GUIDE",
-    "GUIDE",
-    "LEADER",
-    "MARKERS",
-    "MUTED",
-    "colours_on",
-    "count_of",
-    "grow",
-    "ink_of",
-    "is_dark",
-    "lay_out",
-    "new_axes",
-    "new_figure",
-    "new_panels",
-    "opacity_on",
-    "require_pyplot",
-    "room_for_names",
-    "shorten",
-    "size_of",
-    "styled",
-    "text_size",
-    "title_panels",
-]
-
 # Okabe and Ito (2008), without their yellow and black: yellow lines vanish on white. The last four
 # are Tol's (2021), of his muted scheme.
 OKABE_ITO = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]

@@ -9,8 +9,6 @@ import numpy as np
 from ._display import Display, wrong_type
 from ._style import MUTED, count_of
 
-__all__ = ["AttritionDisplay"]
-
 WIDEST = 34  # letters of a line in a box
 ROW = 0.75  # inches of a step
 LEFT, RIGHT = 0.28, 0.75  # where boxes are, of the width of the axes

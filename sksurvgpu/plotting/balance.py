@@ -22,8 +22,6 @@ from ._style import (
     text_size,
 )
 
-__all__ = ["BalanceDisplay"]
-
 KINDS = ("love", "scatter")
 LINE, FRAME = 1.6, 0.9  # height of a row in units of its text, and of the rest in inches
 NAMES_SHARE = 0.38  # of the width of the axes

@@ -11,8 +11,6 @@ from ._ratios import EffectAxis
 from ._results import effect_of, read_intervals
 from ._style import colours_on, count_of, is_dark, lay_out, room_for_names, shorten, size_of
 
-__all__ = ["BootstrapDisplay"]
-
 NAMES_SHARE = 0.3  # of the width of the figure, on both sides
 # Both ends of the colours of the frequencies are visible, and the last, of 1, stands out.
 ON_LIGHT, ON_DARK = (0.45, 1.0), (0.85, 0.15)

@@ -7,8 +7,6 @@ from ._labels import legend_in_corner
 from ._results import read_several, require_columns
 from ._style import DASHED_GUIDE, MARKERS, MUTED, colours_on, count_of, opacity_on
 
-__all__ = ["CalibrationDisplay"]
-
 WANTED = ["predicted", "observed", "lower", "upper"]
 MARGIN = 1.05  # the axes end at so many times the largest of what is shown
 BELOW, HEADROOM = 0.2, 1.15  # height of histograms in units of the axes, and over their bars

@@ -18,8 +18,6 @@ from ._results import (
 )
 from ._style import count_of
 
-__all__ = ["CoefficientDisplay"]
-
 MOST_ROWS = 100
 SORTS = ("coef", "magnitude", None)
 

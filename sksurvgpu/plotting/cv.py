@@ -10,8 +10,6 @@ from ._labels import legend_in_corner
 from ._ratios import show_ratios
 from ._style import GUIDE, colours_on, lay_out, opacity_on
 
-__all__ = ["CVDisplay"]
-
 MOST_BARS = 40  # of errors; a band for more penalties
 WANTED = ("alpha", "mean_score", "standard_error", "n_nonzero")
 

@@ -10,8 +10,6 @@ from ._ratios import EffectAxis, show_logarithmic, show_ratios
 from ._results import choose_rows, read_coefficients, require_columns
 from ._style import GUIDE, MUTED, colours_on, count_of, opacity_on, title_panels
 
-__all__ = ["EffectsDisplay"]
-
 PANEL_SIZE = 2.3, 1.9  # inches: width at least, height about
 MOST_PANELS = 30
 N_BINS, HIGHEST = 40, 0.12  # of a histogram; of the height of its panel

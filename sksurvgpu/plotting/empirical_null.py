@@ -8,8 +8,6 @@ from ._ratios import EffectAxis, within_floats
 from ._results import require_columns
 from ._style import DASHED_GUIDE, colours_on, count_of, opacity_on
 
-__all__ = ["EmpiricalNullDisplay"]
-
 MARGIN = 1.08  # the axes end at so many times the largest of what is shown
 N_POINTS = 101  # of the boundaries
 

@@ -9,8 +9,6 @@ from ._curves import CurvesDisplay
 from ._observed import draw_observed
 from ._steps import check_result, draw_areas, draw_steps, name_of_event
 
-__all__ = ["CumulativeIncidenceDisplay"]
-
 CORNERS = "upper left", "lower right"  # for the legend
 
 

@@ -8,8 +8,6 @@ from ._display import Display, wrong_type
 from ._ratios import show_ratios
 from ._style import DASHED_GUIDE, MUTED, count_of, lay_out
 
-__all__ = ["PathDisplay"]
-
 
 class PathDisplay(Display):
     """Coefficients over the penalty or over their norm.

@@ -7,8 +7,6 @@ from ._ratios import EffectAxis
 from ._results import WANTED, choose_rows, effect_of, read_intervals, require_columns
 from ._style import DASHED_GUIDE, colours_on, count_of, title_panels
 
-__all__ = ["ProfileDisplay"]
-
 MOST_PANELS = 30
 PANEL_SIZE = 1.7, 1.5  # inches: width at least, height about
 FAR = 0.5  # widths of the curve between it and no effect, where this is not shown

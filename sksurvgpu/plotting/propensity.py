@@ -12,8 +12,6 @@ from ._labels import legend_in_corner
 from ._results import require_columns
 from ._style import MUTED, colours_on, count_of, opacity_on
 
-__all__ = ["PropensityDisplay"]
-
 ARMS = ("treated", "comparators")
 SCALES = ("preference", "score")
 AXIS = {"preference": "preference score", "score": "propensity score"}

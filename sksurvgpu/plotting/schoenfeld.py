@@ -8,8 +8,6 @@ from ._forest import in_column
 from ._results import choose_rows
 from ._style import MUTED, colours_on, count_of, opacity_on, title_panels
 
-__all__ = ["SchoenfeldDisplay"]
-
 PANEL_SIZE = 2.3, 1.9  # inches: width at least, height about
 N_KNOTS, N_TICKS, N_POINTS = 4, 5, 200
 MOST_PANELS = 30

@@ -8,8 +8,6 @@ from ._labels import text_in_corner
 from ._ratios import show_ratios
 from ._style import BAND, DASHED_GUIDE, MUTED, count_of, lay_out
 
-__all__ = ["StabilityDisplay"]
-
 NOTE_CORNERS = "upper left", "upper right", "lower right", "lower left"
 
 

@@ -22,8 +22,6 @@ from ._steps import (
 )
 from ._style import MUTED, colours_on, count_of, lay_out, room_for_names, shorten, title_panels
 
-__all__ = ["StackedIncidenceDisplay"]
-
 MOST_PANELS, MOST_EVENTS = 12, 6
 PANEL_SIZE = 2.4, 3.0  # inches: width at least, height about
 NAMES_SHARE = 0.36  # of the width of the figure

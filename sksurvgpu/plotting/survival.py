@@ -9,8 +9,6 @@ from ._observed import draw_medians, draw_observed, mark_censored, test_of_group
 from ._steps import check_result, draw_areas, draw_steps
 from ._style import lay_out
 
-__all__ = ["SurvivalDisplay"]
-
 # For the legend, of curves that fall and of those that rise.
 CORNERS = {False: ("lower left", "upper right"), True: ("upper left", "lower right")}
 

@@ -19,8 +19,6 @@ from ._style import (
     styled,
 )
 
-__all__ = ["TraceDisplay"]
-
 MOST_PANELS = 20
 LEAST_NAME = 20  # characters of a longer one that stands beside a note
 PANEL_HEIGHT = 1.2  # inches

@@ -17,8 +17,6 @@ from ..penalties import Given, PenaltySpec
 from .base import Detour
 from .pilots import LARGEST_FACTOR, Pilots, by_fit
 
-__all__ = ["Adaptive"]
-
 RATIOS = {"ridge": 0.0, "lasso": 1.0, "mle": 0.0}
 
 

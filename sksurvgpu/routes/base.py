@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["PLAIN", "Detour", "Route", "Shifted", "Standardized"]
-
 
 @dataclass(frozen=True)
 class Route:

@@ -31,8 +31,6 @@ from ..solver.solve import Solution
 from .base import Route
 from .pilots import LARGEST_FACTOR, Pilots, by_fit
 
-__all__ = ["BrokenRidge"]
-
 RIDGE = ElasticNet(0.0)
 NEGLIGIBLE = 1e-6  # of the least size that a coefficient of such curvature can have in the end
 SETTLED = 1e-2  # relative change of coefficients in a round, from which it is extrapolated

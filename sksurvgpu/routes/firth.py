@@ -27,8 +27,6 @@ from ..solver.solve import Solution
 from .base import Route
 from .jeffreys import Climb, Likelihood
 
-__all__ = ["Firth", "JeffreysRoute"]
-
 MOST_COLUMNS = 1_000
 TIGHTEST = 1e-8  # in place of `tol`, as few more steps lead there
 ATTAINABLE = 1e-10  # standard errors: what rounding leaves of the score

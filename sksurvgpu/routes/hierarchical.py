@@ -25,8 +25,6 @@ from ..penalties import ElasticNet, Given, PenaltySpec
 from ..penalties.parts import ROUNDS, Parts
 from .base import Detour
 
-__all__ = ["Classes", "Hierarchical"]
-
 RATIOS = {"l1": 1.0, "l2": 0.0}
 
 

@@ -16,8 +16,6 @@ from ..data.design.columns import build_design
 from ..penalties import ElasticNet
 from .base import Route
 
-__all__ = ["IN_ROWS", "InRows"]
-
 FEWEST_COLUMNS, MOST_ROWS = 500, 8_000  # where columns are few, or rows many, X itself is as well
 BLOCK = 2**24  # numbers of a dense block of columns
 SMALLEST = 1e-13  # of the largest eigenvalue of the rows' products: less is rounding

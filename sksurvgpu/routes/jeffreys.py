@@ -24,8 +24,6 @@ from ..information.inverse import COLLINEAR, CONSTANT, invert
 from ..information.rows import FittedRows
 from ..information.views import view_of
 
-__all__ = ["Climb", "JeffreysPoint", "Likelihood"]
-
 SMALLER = 0.9  # scores of a step that gained nothing, or it would creep
 SMALLEST_UPDATE = 1e-8  # cosine between a step and what it taught, below which it was rounding
 

@@ -26,8 +26,6 @@ from ..penalties.base import Family
 from ..solver.problem import Batch
 from .base import Route
 
-__all__ = ["LARGEST_FACTOR", "Pilots", "by_fit", "unit_strength"]
-
 LARGEST_FACTOR = 1e100  # beyond, a coefficient of the pilot cannot be told from zero
 CACHE_BYTES = 2**26  # of pilots of the fits before: folds come again at every penalty
 KEPT = 3  # vectors by column of a pilot: coefficients, and two of its null model

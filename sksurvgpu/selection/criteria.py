@@ -32,8 +32,6 @@ from ..information.inverse import invert
 from ..information.views import view_of
 from ..routes import IN_ROWS, PLAIN, Shifted, Standardized
 
-__all__ = ["CRITERIA", "Basis", "basis_of", "criteria_of_path", "information_criteria"]
-
 CRITERIA = ("aic", "bic", "ebic")
 KINK = 1e-9  # relative difference of two slopes that is not rounding
 SINGULAR = 1e-11  # eigenvalue of a matrix scaled to 1 that is rounding

@@ -38,8 +38,6 @@ from .grid import alpha_grid, check_alphas, check_ratios, find_alpha_max, requir
 from .progress import CallbackSupport, Progress, with_callbacks
 from .search import LIMITS, Scored, best_of, choose, search_grid, search_variance
 
-__all__ = ["NOT_OF_MODEL", "CrossValidated"]
-
 _OWN: Parameters = {
     "alphas": (None, ["array-like", None]),
     "n_alphas": (100, [Interval(Integral, 1, None, closed="left")]),

@@ -23,8 +23,6 @@ from ..solver.null import Null
 from .relax import check_shares, score_shares
 from .search import Scored
 
-__all__ = ["SCORINGS", "Evaluation", "sizes_of"]
-
 FEWEST_BORROWERS = 5  # splits that make up for one more fit
 QUICK = 15  # iterations of a fit that a loan serves
 WIDE_STEP = 0.6  # from one penalty to the next: where loans and paths cost the same

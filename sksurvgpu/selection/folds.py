@@ -19,8 +19,6 @@ from ..data.by_fit import ColumnsOnDemand, Marks
 from ..data.dealing import deal_folds, kinds_of
 from ..data.vectors import check_labels
 
-__all__ = ["Splits", "SurvivalKFold", "split_rows"]
-
 TIMED = ("start", "time")
 TRAIN, TEST = 1, 2  # sides of a split
 MOST_MARKS = 256  # that a byte holds

@@ -12,17 +12,6 @@ from ..estimators._composition import penalty_of
 from ..estimators._log_likelihood import check_arguments
 from ..estimators.pipelines import learn_steps, open_pipeline, refuse_type, split_pipeline
 
-__all__ = [
-    "alpha_grid",
-    "check_alphas",
-    "check_grid",
-    "check_ratios",
-    "copy_of",
-    "find_alpha_max",
-    "open_copy",
-    "require_strength",
-]
-
 
 def copy_of(estimator, caller, fit_params, *, may_choose=False):
     """Unfitted copy of the model of an estimator or pipeline, after a check of both.

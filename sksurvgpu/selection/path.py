@@ -24,8 +24,6 @@ from .criteria import CRITERIA, Basis, basis_of, criteria_of_path
 from .grid import alpha_grid, check_alphas, check_grid, find_alpha_max, open_copy, require_strength
 from .relax import blend_path, require_blend, with_refits
 
-__all__ = ["Path", "fit_path"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Path(Result):

@@ -6,8 +6,6 @@ from threading import Lock
 
 from .._progress import Line, is_wanted
 
-__all__ = ["CallbackSupport", "Progress", "with_callbacks"]
-
 try:
     from sklearn.callback import CallbackSupportMixin as CallbackSupport
     from sklearn.callback import with_callbacks

@@ -13,8 +13,6 @@ from .._warnings import warn
 from ..data.options import first_of
 from ..estimators._relaxed import blend, check_share, names_of_undetermined, refit
 
-__all__ = ["Refits", "blend_path", "check_shares", "require_blend", "score_shares", "with_refits"]
-
 MOST_ALPHAS = 5  # in a message
 
 

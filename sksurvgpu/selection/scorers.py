@@ -10,8 +10,6 @@ from sklearn.utils.metadata_routing import UNUSED
 from .._versioned import Versioned
 from ..estimators.pipelines import open_pipeline
 
-__all__ = ["LogLikelihoodScorer"]
-
 
 class LogLikelihoodScorer(Versioned, BaseEstimator):
     """Mean log-likelihood of rows, for ``scoring=`` of `GridSearchCV` and its kin.

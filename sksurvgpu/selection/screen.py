@@ -34,8 +34,6 @@ from ..likelihoods.cox import Cox
 from ..partitions.columns import ColumnsInPartitions
 from ..patterns.risk_sets.plan import plan_rows
 
-__all__ = ["ScreenResult", "screen"]
-
 PERFECT = 1e-12  # 1 - r^2 that is rounding
 SLACK = 1e-9  # of a column's range, within which it is separated
 

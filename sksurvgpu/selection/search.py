@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Scored", "best_of", "choose", "search_grid", "search_variance"]
-
 BLOCK = 10  # penalties of a grid between two looks at the scores
 STEP = np.log(10.0)
 SHORTEST_STEP = np.log(1.5)

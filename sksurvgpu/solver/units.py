@@ -10,8 +10,6 @@ import numpy as np
 from ..backends.contract import Request
 from ..penalties.base import bounds_of, in_plain_units, rescaled
 
-__all__ = ["in_units"]
-
 
 def in_units(fit, scale):
     """Coroutine: a fit whose coefficients are `scale` (n_columns,) times those of the columns."""

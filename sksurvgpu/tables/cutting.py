@@ -20,17 +20,6 @@ from ..data.design.tables import packed_offsets, value_sizes
 from ..data.sorting import order_by_group
 from .grouping import ERROR, LAST, SUM
 
-__all__ = [
-    "CUT_ONLY",
-    "Filled",
-    "RowsAtRisk",
-    "Spans",
-    "arrange",
-    "close",
-    "cut_rows",
-    "fill_columns",
-]
-
 CUT_ONLY = -1  # the column of a line that cuts rows and has no value
 INSERTION_LIMIT = 48  # above, merging is faster than insertion
 

@@ -19,8 +19,6 @@ from .results import Episodes, EpisodesReport, count_rows_without
 from .spans import SpanColumns, read_spans
 from .times import check_alike
 
-__all__ = ["episodes"]
-
 JOINS = ("error", "last", "max", "sum")  # of the policies of long tables
 
 

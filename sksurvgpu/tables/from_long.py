@@ -21,8 +21,6 @@ from .reading import BATCH_SIZE, DEFAULT_VALUE, require_beside
 from .results import LongData
 from .windows import DEFAULT_DAY, DEFAULT_INDEX_DATE
 
-__all__ = ["from_long"]
-
 
 def from_long(
     outcomes,

@@ -14,8 +14,6 @@ from ..data.design.columns import Design
 from ..data.design.kernels import INDICATOR, SPARSE, DesignArrays, drain_bitmap
 from ..data.design.tables import packed_offsets, value_sizes
 
-__all__ = ["POLICIES", "Grouping", "Placed", "Settled", "Tally"]
-
 # What becomes of the values of a row that a column has several times.
 ERROR: int = 0
 SUM: int = 1

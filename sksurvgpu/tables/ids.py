@@ -5,16 +5,6 @@ import numpy as np
 
 from .texts import Texts
 
-__all__ = [
-    "as_ids",
-    "id_at",
-    "is_missing",
-    "listed",
-    "read_ids",
-    "take",
-    "whole_numbers",
-]
-
 
 def is_missing(series: nw.Series) -> np.ndarray:
     """Whether an entry is null or NaN."""

@@ -17,8 +17,6 @@ from .reading import DEFAULT_VALUE, LineCounts, LineReader, Persons, require
 from .times import check_alike, day_of, read_days
 from .windows import WITHOUT_VALUES, Windows
 
-__all__ = ["Found", "LongLines", "choose_columns"]
-
 NUMBERS = {3: "three", 4: "four"}
 
 

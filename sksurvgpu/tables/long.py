@@ -28,8 +28,6 @@ from .reading import LineCounts, LineReader, read_persons
 from .results import LongData, LongReport, count_rows_without
 from .windows import DEFAULT_DAY, DEFAULT_INDEX_DATE, IndexDates, Windows
 
-__all__ = ["LongOptions", "read_long"]
-
 
 @dataclass(frozen=True)
 class LongOptions:

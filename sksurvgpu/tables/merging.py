@@ -13,8 +13,6 @@ from ..data.design.columns import Design
 from ..data.design.kernels import DENSE, INDICATOR
 from .numbering import MULTIPLIERS, SHIFTS
 
-__all__ = ["group_equal_rows"]
-
 # Of SplitMix64 (Steele, Lea and Flood 2014), as the finalizer in `numbering.py`.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 ONE = np.float64(1.0).view(np.uint64)

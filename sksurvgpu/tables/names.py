@@ -8,8 +8,6 @@ from ..data.sources import open_source
 from .ids import is_missing, listed, read_ids
 from .reading import BATCH_SIZE, require
 
-__all__ = ["name_covariates"]
-
 
 def name_covariates(ids, names, covariate_id, name, windows=None):
     """Return the name of every column, and how many covariates `names` leaves without one.

@@ -17,8 +17,6 @@ import numpy as np
 from .._compile import kernel, part_of_loop
 from .texts import Texts
 
-__all__ = ["ABSENT", "Ids"]
-
 ABSENT = -1
 FEWEST_SLOTS, FEWEST_BYTES = 1 << 10, 1 << 14
 LOW = 0xFFFFFFFF  # bits of a slot that hold a number; those of the hash are above

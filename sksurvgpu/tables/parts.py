@@ -14,8 +14,6 @@ from ..data.design.columns import Design
 from .grouping import Grouping, Placed, Tally
 from .results import count_rows_without
 
-__all__ = ["InParts"]
-
 NOTHING = np.empty(0, dtype=np.int64)
 
 

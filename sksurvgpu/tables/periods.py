@@ -10,8 +10,6 @@ from .cutting import Spans
 from .reading import Persons
 from .times import check_alike, show_time, whole_days
 
-__all__ = ["Clipped", "Periods", "clip", "read_periods"]
-
 
 class Periods(NamedTuple):
     """Line i of a table: `person` is followed over (start, stop]; times are since `origin`."""

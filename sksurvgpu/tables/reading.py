@@ -18,18 +18,6 @@ from .ids import id_at, is_missing, listed, read_ids
 from .numbering import ABSENT, Ids
 from .times import read_times
 
-__all__ = [
-    "BATCH_SIZE",
-    "DEFAULT_VALUE",
-    "LineCounts",
-    "LineReader",
-    "Persons",
-    "read_persons",
-    "require",
-    "require_beside",
-    "warn_of_strangers",
-]
-
 BATCH_SIZE = 1 << 20  # lines
 DEFAULT_VALUE = "value"
 

@@ -12,15 +12,6 @@ from .._tables import Report, Result
 from ..data.design.columns import DENSE, Design
 from ..data.outcomes.survival import surv
 
-__all__ = [
-    "Episodes",
-    "EpisodesReport",
-    "LongData",
-    "LongReport",
-    "count_rows_without",
-    "with_dense",
-]
-
 
 @dataclass(frozen=True, repr=False)
 class LongReport(Report):

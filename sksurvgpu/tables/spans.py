@@ -24,8 +24,6 @@ from .reading import (
 )
 from .times import TimeReader, show_time
 
-__all__ = ["SpanColumns", "SpanTable", "read_spans"]
-
 # The arguments that name the columns of lines, and what else could be done without a column.
 ARGUMENTS = {
     "covariate": ("covariate_id", "; or pass {name: table} for a table of one covariate"),

@@ -11,8 +11,6 @@ from typing import NamedTuple
 import narwhals as nw
 import numpy as np
 
-__all__ = ["Texts"]
-
 # Strings may hold halves of surrogate pairs, as those of file names do.
 ENCODING = "utf-8", "surrogatepass"
 

@@ -10,16 +10,6 @@ import numpy as np
 
 from .ids import whole_numbers
 
-__all__ = [
-    "TimeReader",
-    "check_alike",
-    "day_of",
-    "read_days",
-    "read_times",
-    "show_time",
-    "whole_days",
-]
-
 MICROSECONDS = 86_400_000_000  # of a day
 INTEGERS = "integers"  # the calendar of `read_days`, where times are numbers
 FROM_TEXT = (

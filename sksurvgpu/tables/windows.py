@@ -12,8 +12,6 @@ from .ids import is_missing
 from .reading import require
 from .times import day_of, read_days
 
-__all__ = ["DEFAULT_DAY", "DEFAULT_INDEX_DATE", "IndexDates", "Windows"]
-
 DEFAULT_DAY, DEFAULT_INDEX_DATE = "day", "index_date"
 EVER = -(2**63), 2**63 - 1
 # What becomes of several lines, where the values of these lines are not looked at.

@@ -25,19 +25,6 @@ from .arrays import Array, Packed, Parameters, address_of, flatten
 from .pool import KEPT, MemoryPool
 from .toolkit import misfit
 
-__all__ = [
-    "Device",
-    "count_devices",
-    "cuda",
-    "device",
-    "fetch",
-    "inlined",
-    "kernel",
-    "open_device",
-    "specialize",
-    "uses_stream_of_threads",
-]
-
 
 def _import_numba_cuda():
     if find_spec("numba_cuda") is None:

@@ -18,8 +18,6 @@ from ...exceptions import BackendUnavailableError
 from . import gram
 from ._cuda import uses_stream_of_threads
 
-__all__ = ["Linalg", "cupy_on", "has_cupy", "multiply_halves", "open_cupy", "require_cupy"]
-
 _STREAM_OF_THREADS = 2  # CUDA's handle of a thread's own default stream
 # Matrices of this order and below are taken all at once however few they are; CuPy's own rule for
 # the choice between one batched and many single factorizations.

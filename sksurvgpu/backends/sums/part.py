@@ -34,8 +34,6 @@ from .messages import (
 from .pattern import Arrangement, PartRows, PatternInPart
 from .recipes import make_weight
 
-__all__ = ["Part", "PartRows"]
-
 KEPT = ("part", "center")  # tables of a problem that are needed beside the plan
 ROOM = 2.0**26  # bytes of what is kept of fits under several weights
 

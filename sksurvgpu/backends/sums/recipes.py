@@ -16,9 +16,6 @@ import numpy as np
 from ...data.dealing import deal_folds, kinds_of
 from .messages import Recipe
 
-__all__ = ["Dealt", "KnownPart", "Recipes", "count_units", "for_part", "make_weight"]
-
-
 _SIZES = ("multinomial", "half", "complementary")  # draws whose number over all units is fixed
 # What random numbers are for; not 0, which NumPy takes for no word of an address.
 _TOTALS, _DRAWN, _FOLDS = 1, 2, 3

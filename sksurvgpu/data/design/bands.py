@@ -13,8 +13,6 @@ from .codes import part_of
 from .computed import ComputedBlock
 from .kernels import SIZE, SQUARE, VALUE
 
-__all__ = ["BandColumns"]
-
 ROWS_AT_ONCE = 2**16
 
 

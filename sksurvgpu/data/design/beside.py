@@ -14,8 +14,6 @@ from .computed import ComputedColumns
 from .kernels import COMPUTED, DENSE, INDICATOR, SPARSE
 from .tables import read_table
 
-__all__ = ["join_names", "side_by_side", "spread_rows", "store", "to_csc"]
-
 STORED_AT_ONCE = 2**27  # bytes of computed columns
 
 

@@ -15,8 +15,6 @@ from ..._compile import kernel
 from .computed import ComputedBlock
 from .kernels import ONE, SIZE, SQUARE
 
-__all__ = ["CodedColumns", "StepBasis", "part_of"]
-
 FEW_CODES = 256  # whose sums are so small that four of each stay in the nearest cache
 
 

@@ -13,8 +13,6 @@ from functools import cached_property, partial
 
 import numpy as np
 
-__all__ = ["ComputedBlock", "ComputedColumns"]
-
 FEWEST_GROUPED = 4  # columns, whose products by BLAS take as long as by label
 
 

@@ -21,8 +21,6 @@ from ..._compile import device, kernel
 from .columns import DENSE, INDICATOR
 from .sums import sum_by_group
 
-__all__ = ["LEAST_THRESHOLD", "find_duplicates", "find_duplicates_in_parts"]
-
 N_GROUPS = 128
 FAR = 6.0  # standard errors
 ROUNDING = 1e-4, 1e-12  # of products of sketches in float32, and of a correlation

@@ -16,8 +16,6 @@ from .columns import Design
 from .kernels import DENSE, INDICATOR, SPARSE
 from .tables import packed_offsets
 
-__all__ = ["ColumnSummary", "describe_entries", "divided", "entries_of"]
-
 MULTIPLIER, SHIFT = np.uint64(0xBF58476D1CE4E5B9), np.uint64(31)
 
 

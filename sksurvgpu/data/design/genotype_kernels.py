@@ -6,14 +6,6 @@ import numpy as np
 
 from ..._compile import device, kernel
 
-__all__ = [
-    "add_by_label",
-    "add_genotypes",
-    "add_sums_of_genotypes",
-    "count_codes",
-    "write_genotypes",
-]
-
 COUNTED = 2**13  # bytes, whose counts stay below 2^16
 LANES, NEAR_BYTES = 512, 2**12  # bytes that are summed side by side, and whose numbers stay near
 TOGETHER = 64  # columns; more would read a file in strides

@@ -33,8 +33,6 @@ from .genotype_kernels import (
 )
 from .of_blocks import design_of
 
-__all__ = ["Genotypes", "PackedGenotypes", "read_bed"]
-
 MAGIC, BY_VARIANT = b"\x6c\x1b", 1  # the third byte is 0 where persons come one after the other
 HEADER = 3  # bytes
 COPIES = {"A1": (2.0, np.nan, 1.0, 0.0), "A2": (0.0, np.nan, 1.0, 2.0)}  # by code

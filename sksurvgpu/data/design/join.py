@@ -15,8 +15,6 @@ from .columns import Design
 from .kernels import DENSE, INDICATOR, SPARSE, DesignArrays
 from .tables import MAX_INDICATOR_DENSITY, MAX_SPARSE_DENSITY, packed_offsets, value_sizes
 
-__all__ = ["join_rows"]
-
 
 def join_rows(parts: Sequence[tuple[Design, int, int]]) -> Design:
     """Rows from `low` to before `high` of designs with the same columns."""

@@ -11,8 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..._versioned import Versioned
 from .columns import build_design
 
-__all__ = ["NamedColumns"]
-
 
 class NamedColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Keep the names of the columns that a transformer makes, also of sparse ones.

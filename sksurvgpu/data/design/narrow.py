@@ -20,8 +20,6 @@ from .kernels import ONE, SIZE, SQUARE
 from .of_blocks import design_of
 from .tables import check_shape, refuse_nonfinite
 
-__all__ = ["NarrowColumns", "keep_types"]
-
 TYPES = "bool", "int8", "uint8", "int16", "uint16", "float16", "float32"
 LANES = 64  # sums of a column at once, which wait for nothing and fill registers
 TILE = 8192  # rows, whose numbers stay in cache for all columns

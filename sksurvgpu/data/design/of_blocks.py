@@ -4,8 +4,6 @@ import numpy as np
 
 from .columns import COMPUTED, Design
 
-__all__ = ["design_of"]
-
 
 def design_of(*blocks, names=None) -> Design:
     """Make a design of the columns of blocks, one after the other."""

@@ -21,8 +21,6 @@ from .computed import ComputedBlock
 from .kernels import DENSE, INDICATOR, SPARSE, VALUE
 from .of_blocks import design_of
 
-__all__ = ["PairProducts", "Pairs", "products_of"]
-
 TABLE = 2**19  # numbers of a table
 
 

@@ -5,8 +5,6 @@ import numpy as np
 from .kernels import DesignArrays, chain_rows, count_taken, take_columns
 from .tables import packed_offsets, value_sizes
 
-__all__ = ["take_rows"]
-
 
 def take_rows(columns: DesignArrays, n_rows, chosen):
     """Numbers of the rows that are chosen, and the arrays of their columns."""

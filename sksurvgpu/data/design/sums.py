@@ -25,8 +25,6 @@ from .computed import ComputedColumns
 from .kernels import COMPUTED, DENSE, INDICATOR, SQUARE, VALUE
 from .units import check_largest, choose_centers, find_centers
 
-__all__ = ["ColumnMoments", "GroupSums", "describe_columns", "find_scales", "sum_by_group"]
-
 BLOCK_ROWS = 8192  # of 12 bytes each
 ROUNDING = 1e-12  # share of a square that a sum over all rows leaves of nothing
 

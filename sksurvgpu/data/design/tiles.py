@@ -35,8 +35,6 @@ from .kernels import (
 )
 from .units import moved
 
-__all__ = ["LARGEST", "OrderedDesign", "Tile", "Tiles", "tiles_of"]
-
 LARGEST = 65_536  # rows that 16 bits number
 # A small tile's numbers stay in a nearer cache, and more tiles are more pieces of work for threads;
 # a column costs each tile some 15 ns, as much as 40 entries.  Nanoseconds an entry of a gradient

@@ -15,15 +15,6 @@ import numpy as np
 from ..._compile import kernel
 from .kernels import INDICATOR
 
-__all__ = [
-    "check_magnitudes",
-    "choose_centers",
-    "find_centers",
-    "largest_values",
-    "moved",
-    "summarize",
-]
-
 # A column is centred where its standard deviation is a share of its mean between these: below, it
 # is constant up to rounding.
 NEAR_CONSTANT, ROUNDING = 1 / 30, 64 * np.finfo(float).eps

@@ -11,8 +11,6 @@ from ..vectors import as_array
 from .classes import encode_labels
 from .fields import check_given, check_plain
 
-__all__ = ["Categories", "read_categories"]
-
 LARGEST_COUNT = 2**31 - 1  # trials of a row, numbered by 32 bits on devices
 
 

@@ -9,8 +9,6 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from ..vectors import check_comparable
 from .fields import ValueOfRows, flat_vector, take_rows
 
-__all__ = ["TwoClasses", "encode_labels", "read_classes"]
-
 
 @dataclass(frozen=True, eq=False)
 class TwoClasses(ValueOfRows):

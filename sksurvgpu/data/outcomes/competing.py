@@ -27,8 +27,6 @@ from .fields import (
 )
 from .survival import Outcome, check_apart
 
-__all__ = ["competing_risks", "read_competing"]
-
 NO_START = (
     "Fine-Gray regression with delayed entry is not offered; leave it out, or take "
     "CauseSpecificCox, whose incidences follow from the hazards of all events."

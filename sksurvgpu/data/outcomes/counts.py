@@ -33,16 +33,6 @@ from .fields import (
     pack,
 )
 
-__all__ = [
-    "GroupedOutcome",
-    "case_series",
-    "matched",
-    "read_case_series",
-    "read_counts",
-    "read_matched",
-    "read_numbers",
-]
-
 CASE_SERIES = ("count", "length", "subject")
 MATCHED = ("case", "stratum")
 COUNTS = "numbers of events: whole numbers of at least 0"

@@ -22,8 +22,6 @@ from .fields import (
     pack,
 )
 
-__all__ = ["entries_into_states", "multi_state", "read_states", "transition_table"]
-
 FIELDS = ("destination", "time", "origin", "start", "subject")
 ARGUMENTS = ("origin", "destination", "start", "time", "subject")  # of them, in their order
 EMPTY = (

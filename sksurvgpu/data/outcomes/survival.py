@@ -23,8 +23,6 @@ from .fields import (
     take_rows,
 )
 
-__all__ = ["Outcome", "as_sksurv", "check_apart", "read_outcome", "surv"]
-
 SWAPPED = (
     "; were `event` and `time` swapped, or are there several kinds of event? Codes 1 and 2, as R "
     "takes them, are event == 2."

@@ -27,8 +27,6 @@ from scipy.special import expit
 from ..._tables import Result
 from . import draw
 
-__all__ = ["SimulatedClaims", "simulate_claims"]
-
 EFFECTS = {"stroke": np.log(0.7), "bleeding": np.log(1.5), "infarction": np.log(0.8)}
 COMPETING = "infarction"  # with death
 FIRST_DAY = np.datetime64("2015-01-01", "D")

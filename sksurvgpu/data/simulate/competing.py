@@ -21,8 +21,6 @@ from scipy.sparse import csc_array
 from ..outcomes.competing import competing_risks
 from . import draw
 
-__all__ = ["SimulatedCompetingRisks", "simulate_fine_gray"]
-
 STRATUM_RATE = (0.5, 1.5)
 TICKS = 100  # distinct times where they are tied
 

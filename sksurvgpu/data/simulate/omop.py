@@ -18,8 +18,6 @@ from ..._tables import Result
 from . import draw
 from .claims import RECORDS_A_PERSON, effects_of, simulate_part
 
-__all__ = ["SimulatedOmop", "simulate_omop"]
-
 PART = 50_000  # persons
 LOOKBACK = 365
 DRUGS = {"new drug": 101, "old drug": 201}  # ingredients; what is taken has the next number

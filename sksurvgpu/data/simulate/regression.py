@@ -21,14 +21,6 @@ from scipy.special import expit
 from ..outcomes.counts import case_series, matched
 from . import draw
 
-__all__ = [
-    "SimulatedRegression",
-    "simulate_case_series",
-    "simulate_logistic",
-    "simulate_matched",
-    "simulate_poisson",
-]
-
 MEAN_ERA = 29.0
 LARGEST_MEAN = 1e9  # of a count; NumPy draws up to 9e18
 TABLE_ENTRIES = 1 << 23  # of the recursion over matched sets, at once

@@ -19,8 +19,6 @@ from sksurv.util import Surv
 
 from . import draw
 
-__all__ = ["SimulatedSurvival", "simulate_cox", "simulate_dense", "simulate_ehr"]
-
 TIE_NOISE = 1e-3
 
 # Health-record design. A cluster is a set of codes that one condition brings.

@@ -19,8 +19,6 @@ import numpy as np
 from ...data.checks import check_offset, check_sample_weight, count_events, refuse_weightless
 from ..time_varying import Terms
 
-__all__ = ["BaseModel", "Outline", "Parameters", "model_of"]
-
 Parameters = dict[str, tuple[Any, list]]  # name -> default, and scikit-learn's constraints
 Tables = dict[str, np.ndarray]
 

@@ -31,8 +31,6 @@ from ...patterns.groups.plan import plan_groups
 from ...patterns.risk_sets.plan import plan_rows
 from .base import BaseModel, Outline, Parameters
 
-__all__ = ["CaseSeriesModel", "MatchedModel", "StrataModel"]
-
 WEIGHTED = " of positive weight"
 
 

@@ -22,8 +22,6 @@ from ..baseline import Timeline
 from ..time_varying import Terms
 from .base import BaseModel, Outline, Parameters
 
-__all__ = ["CoxModel", "FineGrayModel"]
-
 
 class HazardModel(BaseModel):
     """A model whose coefficients are logarithms of hazard ratios."""

@@ -19,8 +19,6 @@ from ...likelihoods.poisson import Poisson
 from ...patterns.groups.plan import plan_groups
 from .base import BaseModel, Outline, Parameters
 
-__all__ = ["GaussianModel", "LogisticModel", "PoissonModel", "RowwiseModel"]
-
 
 @dataclass(frozen=True, eq=False)
 class RowwiseModel(BaseModel):
