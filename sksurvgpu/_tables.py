@@ -6,6 +6,8 @@ from dataclasses import replace
 from html import escape
 from typing import Any, ClassVar
 
+from pandas import DataFrame, Index, MultiIndex
+
 from ._versioned import Versioned
 
 MOST_ROWS, MOST_OF_A_FIT = 10, 40  # the latter of what R prints whole
@@ -104,8 +106,6 @@ def counted(n, unit):
 
 def as_text(frame):
     """A table of texts, short enough to be shown."""
-    from pandas import DataFrame
-
     columns = [list(map(_cell, frame.iloc[:, j].tolist())) for j in range(frame.shape[1])]
     rows = list(zip(*columns, strict=True))
     return DataFrame(rows, _labels(frame.index), _labels(frame.columns))
@@ -113,8 +113,6 @@ def as_text(frame):
 
 def _labels(index):
     """Names of rows or columns as texts; of one level without its own name."""
-    from pandas import Index, MultiIndex
-
     if index.nlevels == 1:
         return Index(list(map(_cell, index)), dtype=object)
     levels = [list(map(_cell, index.get_level_values(i))) for i in range(index.nlevels)]

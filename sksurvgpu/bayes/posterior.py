@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, Index, concat
 
 from .._tables import Result, counted
 from ..data.intervals import check_level, with_ratios
@@ -220,8 +221,6 @@ class Posterior(Result):
     @property
     def intervals(self) -> Any:
         """Posterior means and intervals, a DataFrame by feature: ``coef``, ``lower``, ``upper``."""
-        from pandas import DataFrame, Index
-
         lower, upper = self.quantile("coef", _tails(self.level)).reshape(2, -1)
         columns = {"coef": self.mean("coef").ravel(), "lower": lower, "upper": upper}
         return DataFrame(columns, index=Index(self._numbers_of("coef"), name="feature"))
@@ -241,8 +240,6 @@ class Posterior(Result):
             and effective sample sizes. Where exp(coef) is a ratio, there are columns for it and
             its interval, too.
         """
-        from pandas import concat
-
         level = self.level if level is None else check_level(level)
         table = concat([self._summarize(name, level) for name in self.shapes])
         # By position: names of columns may occur twice.
@@ -251,8 +248,6 @@ class Posterior(Result):
         return table.set_index(self.diagnostics.index)
 
     def _summarize(self, name, level):
-        from pandas import DataFrame
-
         size = prod(self.shapes[name])
         table = DataFrame({"mean": self.mean(name).ravel(), "sd": self.sd(name).ravel()})
         bounds = np.full((2, size), np.nan)
@@ -276,8 +271,6 @@ class Posterior(Result):
     @cached_property
     def diagnostics(self) -> Any:
         """R-hat and effective sample sizes of all parameters, a DataFrame by label."""
-        from pandas import DataFrame, Index
-
         found = [self._diagnose(name) for name in self.shapes]
         columns = {
             key: np.concatenate([np.ravel(getattr(part, key)) for part in found])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import narwhals as nw
 import numpy as np
+from pandas import Series, factorize
 
 from ..backends import to_host
 from ..data.vectors import as_vector, check_length, check_row_values, check_whole
@@ -21,8 +22,6 @@ ESTIMANDS = ("att", "atc", "ate")
 
 def weights_after(treated, weights, strata, rows, estimand):
     """Weight of every row after the adjustment, and rows without one by reason; None without."""
-    from pandas import Series
-
     left_out = Series(dtype=np.int64, name="rows")
     if weights is not None and strata is not None:
         raise ValueError("`weights` and `strata` were both passed; give the adjustment once.")
@@ -72,8 +71,6 @@ def _check_rows(rows, n_rows):
 
 def read_strata(strata, n_rows, other="X") -> tuple[np.ndarray, int]:
     """Number of each row's stratum, -1 where the label is missing, and how many there are."""
-    from pandas import factorize
-
     series = nw.from_native(to_host(strata), allow_series=True, pass_through=True)
     values = series.to_numpy() if isinstance(series, nw.Series) else series
     if np.ma.isMaskedArray(values):

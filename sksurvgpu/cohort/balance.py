@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from pandas import DataFrame
 
 from .._tables import Result, counted
 from .._warnings import warn
@@ -154,8 +155,6 @@ class BalanceResult(Result):
             one in percent, or the mean and (standard deviation) of a number, in each arm before
             and after; and ``std_diff``.
         """
-        from pandas import DataFrame
-
         options.whole(digits, "digits", 0)
         columns = {}
         for when in self.rows.index:
@@ -295,8 +294,6 @@ def _check_threshold(value, name):
 
 
 def _tabulate(names, found, is_adjusted, scale, scale_of):
-    from pandas import DataFrame
-
     moments = {"before": found.moments()}
     if is_adjusted:
         moments["after"] = found.moments(weighted=True)
@@ -383,8 +380,6 @@ def _warn_of_turned(table, rows):
 
 
 def _count_rows(arm, weight):
-    from pandas import DataFrame
-
     times = {"before": np.ones(len(arm))}
     if weight is not None:
         times["after"] = weight

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, Index
 
 from .._tables import Result
 from ..data.design.columns import Design
@@ -116,8 +117,6 @@ def case_crossover_windows(
     3   2  100    -29     0   True   1.0
     4   2  100    -89   -60  False   0.0
     """
-    from pandas import DataFrame
-
     check_settings(missing, naive, 0)
     windows = _checked(case, controls)
     drops = missing == "drop"
@@ -167,8 +166,6 @@ def _checked(case, controls):
 
 def _choose(cases, windows, events):
     """Events and windows of the rows, and an account of those that were left out."""
-    from pandas import DataFrame, Index
-
     unit, day = cases.outcomes
     is_seen = (day[:, None] + windows[:, 0] >= cases.start[unit, None]) & (
         day[:, None] + windows[:, 1] <= cases.end[unit, None]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, Index
 from scipy.optimize import minimize_scalar
 from scipy.special import chdtrc, gammaln, ndtr, xlogy
 
@@ -113,8 +114,6 @@ def case_series_diagnostics(data, result, *, before=None, prevalence=None, calib
     rare outcome                          nan     nan    nan        0     0.1     nan   <NA>
     systematic error                      nan     nan    nan        0    0.25     nan   <NA>
     """
-    from pandas import DataFrame, Index
-
     if not isinstance(data, CaseSeriesData):
         raise TypeError(f"`data` is {type(data).__name__}; pass what eras_to_intervals returns.")
     if not isinstance(result, WaldResult):
@@ -164,8 +163,6 @@ def _windows(result, before):
 
 def _months(data, result):
     """Events of months, and those expected of cases whose rates are constant but for splines."""
-    from pandas import DataFrame, Index
-
     days = data.days
     first, last = days.start.min(), days.end.max()
     starts, numbers = month_starts(first, last, days.is_date)

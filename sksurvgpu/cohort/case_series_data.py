@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from pandas import DataFrame, Index, concat
 
 from .._tables import Report, Result, counted
 from ..data.design.columns import Design
@@ -150,8 +151,6 @@ class CaseSeriesData(Result):
             years) and ``effect``, less its mean; of a result ``lower`` and ``upper``, too. What
             `EffectsDisplay` draws.
         """
-        from pandas import DataFrame, concat
-
         if not self.knots:
             raise ValueError("there is no spline; pass `age`, `season` or `calendar`.")
         names = np.asarray(self.X.names).astype(object)
@@ -170,8 +169,6 @@ class CaseSeriesData(Result):
 
     def to_frame(self):
         """Return subject, count, length and all covariates, dense, a line a row."""
-        from pandas import DataFrame
-
         fields = {field: self.y[field] for field in ("subject", "count", "length")}
         return with_dense(DataFrame(fields), self.X)
 
@@ -188,8 +185,6 @@ class Account:
 
     def table(self):
         """Return the table, a line a step."""
-        from pandas import DataFrame, Index
-
         index = Index(self._steps, name="step")
         return DataFrame([*self._steps.values()], index, ["subjects", "events", "days"])
 
@@ -211,8 +206,6 @@ class CaseDays(NamedTuple):
 
 def describe_columns(cut):
     """Subjects, days and events where a column is not 0, by name."""
-    from pandas import DataFrame, Index
-
     X, table, subject = cut.X, cut.X.to_scipy(), cut.unit
     found = []
     for j in range(X.n_columns):

@@ -3,6 +3,7 @@
 from difflib import get_close_matches
 
 import numpy as np
+from pandas.api.types import is_float_dtype
 
 from ..data.vectors import check_flags, check_numbers, check_row_values
 from ..tables.ids import whole_numbers
@@ -97,7 +98,5 @@ def check_ids(ids, name):
 
 def check_exact(ids, label):
     """Refuse identifiers that floating point has rounded, as columns with gaps may have them."""
-    from pandas.api.types import is_float_dtype
-
     if is_float_dtype(ids):
         whole_numbers(ids.dropna().to_numpy(), label)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, Index, Series, concat
 
 from .._tables import Result
 from .._warnings import warn
@@ -107,8 +108,6 @@ class Cohort(Result):
         cohort : Cohort
             All persons of the table.
         """
-        from pandas import DataFrame
-
         table = read_whole(table, "table")
         if table.empty:
             raise ValueError("`table` has no rows; pass a line for each person.")
@@ -168,8 +167,6 @@ class Cohort(Result):
         cohort : Cohort
             Those who stay; also where all or none do.
         """
-        from pandas import concat
-
         self._check_index(is_kept, "is_kept")
         is_kept = check_flags(is_kept, "is_kept")
         if is_kept.size != len(self.rows):
@@ -230,8 +227,6 @@ class Cohort(Result):
         -------
         rows : ndarray of shape (n_rows,), int64
         """
-        from pandas import Index, Series
-
         ids, own = Series(getattr(data, "row_ids", data)), self.table[self.id]
         check_ids(ids, "data")
         rows = Index(ids).get_indexer(own)
@@ -269,8 +264,6 @@ class Cohort(Result):
 
     def _check_index(self, values, argument):
         """Check that entries of a Series are in the order of the table, where the index tells."""
-        from pandas import Series
-
         if isinstance(values, Series) and not values.index.equals(self.table.index):
             raise ValueError(
                 f"`{argument}` is a Series with another index than the table of the cohort; "
@@ -279,8 +272,6 @@ class Cohort(Result):
 
     def _count(self, step, n_left_out):
         """Line of `attrition` for the rows that are left."""
-        from pandas import DataFrame, Index
-
         counts = {"rows": len(self.rows)}
         if self.treatment is not None:
             counts["treated"] = int(np.count_nonzero(self.is_treated))

@@ -17,6 +17,7 @@ models the one with the smallest AIC is taken.
 from __future__ import annotations
 
 import numpy as np
+from pandas import DataFrame, MultiIndex
 from scipy.optimize import minimize
 from scipy.special import expit, gammaincc, gammaln, log_expit
 
@@ -66,8 +67,6 @@ def _gamma(x, log_mean, shape):
 
 def fit_endings(start, event, end, is_complete):
     """Fit the four models to ages, in days; return them, with the one of the smallest AIC first."""
-    from pandas import DataFrame, MultiIndex
-
     age, at = start / YEAR, event / YEAR
     interval = np.maximum(end - event, 1.0) / YEAR  # of an event on the last day, as R's SCCS
     fits = [_fit(law, of, at, interval, age, is_complete) for law, of in MODELS]

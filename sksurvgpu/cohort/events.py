@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import narwhals as nw
 import numpy as np
+from pandas import Index
+from pandas.api.types import is_numeric_dtype
 
 from ..data.outcomes.fields import CODES
 from ..data.sources import open_source
@@ -120,8 +122,6 @@ def persons_of(cohort, subject):
 
 def lines_of(persons, others, name):
     """Which lines are of the cohort, and pairs of one of these and a row of its person."""
-    from pandas import Index
-
     number, distinct = persons.factorize()
     _check_same_kind(persons, others, f"`{name}`[{others.name!r}]")
     found = Index(distinct).get_indexer(others)
@@ -154,8 +154,6 @@ def _rows_of(found, number, n_persons):
 
 def _check_same_kind(persons, others, label):
     """Refuse numbers where the cohort has text, or the other way round: nobody would be found."""
-    from pandas.api.types import is_numeric_dtype
-
     check_exact(others, label)
     is_number, other_is = (
         is_numeric_dtype(getattr(ids.dtype, "categories", ids)) for ids in (persons, others)

@@ -13,10 +13,11 @@ that is as far from 0 as z_{1 - alpha / 2} + z_power standard errors.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from pandas import DataFrame, Index, Series
 from scipy.special import ndtri
+from scipy.stats import binomtest, chi2
 
 from .._calls import called_as
 from .._tables import Result
@@ -25,9 +26,6 @@ from ..data.intervals import check_level
 from ..data.vectors import check_flags, check_length, check_row_values
 from ..nonparametric.groups import against, documented, read_groups
 from .checks import check_treatment
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
 
 
 @documented
@@ -81,8 +79,6 @@ class IncidenceRate(Result):
             A row for each other group: ``ratio``, its exact limits ``lower`` and ``upper``, and
             ``p_value`` of an exact test that it is 1. Equal to R's ``poisson.test``.
         """
-        from scipy.stats import binomtest
-
         base, others = against(self.table, reference)
         rows = []
         for events, time in zip(others["events"], others["time"], strict=True):
@@ -155,9 +151,6 @@ def incidence_rate(event, time, *, groups=None, per=1.0, level=0.95) -> Incidenc
     group
     all         4       3  800.0  1.37   0.28    4.0
     """
-    from pandas import DataFrame, Index
-    from scipy.stats import chi2
-
     check_level(level)
     rule = "must be a positive number, such as 365_250 for 1,000 person-years of days"
     options.number(per, "per", rule, above=0)
@@ -225,8 +218,6 @@ def minimal_detectable_effect(event, treatment, *, level=0.95, power=0.8, two_si
     hazard_ratio        1.685
     dtype: float64
     """
-    from pandas import Series
-
     check_level(level)
     options.number(power, "power", "must lie between 0 and 1, such as 0.8", above=0, below=1)
     events, share = _count_events(event), _share(treatment)
@@ -262,6 +253,4 @@ def _share(treatment):
 
 
 def _table(rows, index, names):
-    from pandas import DataFrame
-
     return DataFrame(rows, index, names)

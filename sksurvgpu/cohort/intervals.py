@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from pandas import DataFrame
 
 from ..data.design.columns import Design
 from ..data.vectors import check_whole
@@ -263,8 +264,6 @@ def _in_windows(cut, n_columns):
 
 def _with_splines(X, rows, cases, months, age, season, calendar):
     """Add the values of splines in the month of each row, on its first day of observation."""
-    from pandas import DataFrame
-
     starts, numbers = months
     unit = rows.unit
     at = np.searchsorted(starts, rows.start, "right") - 1

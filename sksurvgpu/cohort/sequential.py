@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, RangeIndex
 from scipy.special import erfc, ndtr, ndtri
 
 from .._tables import Result
@@ -199,8 +200,6 @@ def _ascending(values, name):
 
 
 def _table_of_looks(columns):
-    from pandas import DataFrame, RangeIndex
-
     n_looks = len(columns["spent"])
     return DataFrame(columns, RangeIndex(1, n_looks + 1, name="look"))
 

@@ -10,6 +10,7 @@ on the first day of the month, or of observation, and those of the calendar mont
 from __future__ import annotations
 
 import numpy as np
+from pandas import to_datetime
 from scipy.interpolate import BSpline
 
 from ..data import options
@@ -54,8 +55,6 @@ def calendar_knots(calendar, cases):
     is_date = cases.observed.is_date
     if np.ndim(calendar):
         if is_date:
-            from pandas import to_datetime
-
             days = to_datetime(calendar).to_numpy().astype("datetime64[D]").astype(np.int64)
         else:
             days = check_numbers(calendar, "calendar").astype(np.int64)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.signal import fftconvolve
 from scipy.special import gammaln, lambertw, ndtr, roots_legendre, xlogy
+from scipy.stats import binom
 
 from ..data import options
 from ..data.vectors import check_numbers
@@ -64,8 +65,6 @@ class Watch:
         if self.share is None:
             mean = more * self.rates
             return np.exp(xlogy(events, mean) - mean - gammaln(events + 1.0))
-        from scipy.stats import binom
-
         return binom.pmf(events, more, self.rates)
 
     def spent(self, of, needed):

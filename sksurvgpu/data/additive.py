@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
+from pandas import DataFrame, concat
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -144,8 +145,6 @@ class AdditiveColumns(MadeColumns, auto_wrap_output_keys=None):
             result ``lower`` and ``upper``, too, pointwise bounds at its level: percentiles of the
             effects of replicates or draws, or those of a normal or t distribution.
         """
-        from pandas import DataFrame, concat
-
         check_is_fitted(self)
         estimates = read_estimates(coef, self._names_out)
         names, known, tables = input_names(self), getattr(self, "feature_names_in_", None), []

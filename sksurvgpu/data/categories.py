@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import narwhals as nw
 import numpy as np
+from pandas import DataFrame
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -121,8 +122,6 @@ class CategoryColumns(MadeColumns, auto_wrap_output_keys=None):
             estimators of this package take, in memory.
         y : ignored
         """
-        from pandas import DataFrame
-
         del y
         for argument, choices in CHOICES.items():
             options.choice(getattr(self, argument), argument, choices)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm, t
 
 
 @dataclass
@@ -77,8 +78,6 @@ def read_estimates(result, names) -> Estimates:
     if has_draws:
         draws = result.coefs[at][:, np.isfinite(result.coefs).all(axis=0)]
         return Estimates(result.coef[at], result.level, draws)
-    from scipy.stats import norm, t
-
     coef, covariance = result.coef[at], result.covariance[np.ix_(at, at)]
     is_left_out = np.isnan(coef)  # those that depend on others: the fit is one without them
     covariance[is_left_out] = covariance[:, is_left_out] = 0.0

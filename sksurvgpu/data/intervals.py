@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from pandas import DataFrame, Index, Series
 
 from .options import number, whole
 
@@ -24,8 +25,6 @@ def with_ratios(table, effect):
 
 def interval_table(coef, standard_errors, level, distribution, names):
     """Table of estimates and their intervals, by feature."""
-    from pandas import DataFrame, Index
-
     half_width = distribution.isf((1.0 - level) / 2.0) * standard_errors
     return DataFrame(
         {"coef": coef, "lower": coef - half_width, "upper": coef + half_width},
@@ -71,8 +70,6 @@ def format_ratios(table, digits=2):
     x2    0.03 (0.02 to 0.04)
     Name: hazard_ratio, dtype: object
     """
-    from pandas import DataFrame, Series
-
     whole(digits, "digits", 0)
     if not isinstance(table, DataFrame):
         table = table.summary() if hasattr(table, "summary") else getattr(table, "table", None)

@@ -4,6 +4,7 @@ from numbers import Real
 
 import narwhals as nw
 import numpy as np
+from pandas import factorize
 
 from . import options
 from .by_column import check_column_names
@@ -11,8 +12,6 @@ from .by_column import check_column_names
 
 def read_levels(column: nw.Series, label: str, is_complete: bool) -> tuple[np.ndarray, list[str]]:
     """Code of each row's level, -1 where it is missing, and the texts of levels in their order."""
-    from pandas import factorize
-
     has_order = not (column.implementation.is_polars() and column.dtype == nw.Categorical)
     native = column.to_native()  # which, of Arrow, keeps categories
     column = native.to_pandas() if hasattr(native, "to_pandas") else column.to_pandas()

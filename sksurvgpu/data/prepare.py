@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from pandas import DataFrame
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -201,8 +203,6 @@ def _numbered(n_columns):
 
 
 def _report(design, found, left_out, scale):
-    from pandas import DataFrame
-
     names = _numbered(design.n_columns) if design.names is None else design.names
     lines = {"rows": found.n_rows_of, "left_out": left_out, "scale": scale}
     return DataFrame(lines, index=names)
@@ -268,8 +268,6 @@ def _share_out_rows(design, members):
 
 def _apply(X, columns, scale):
     """Some columns of a table, divided by their scales, as a table of the same kind."""
-    from scipy.sparse import issparse
-
     if isinstance(X, Design):
         return divided(X.select(columns), scale)
     if issparse(X):

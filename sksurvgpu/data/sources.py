@@ -15,6 +15,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+from pandas import DataFrame, Series, array, concat
 
 from .._progress import Line
 from .by_column import check_column_names
@@ -55,8 +56,6 @@ class Source:
 
     def whole(self, columns: list):
         """Read some columns as pandas holds them."""
-        from pandas import concat
-
         parts = [to_pandas(frame, self.name) for frame in self.open(columns, _BATCH_SIZE)]
         return parts[0] if len(parts) == 1 else concat(parts, ignore_index=True)
 
@@ -102,16 +101,12 @@ def read_whole(table, name: str):
 
 def to_pandas(frame: nw.DataFrame, name: str):
     """Return a frame as pandas holds it, every entry exactly; a pandas frame is copied."""
-    from pandas import DataFrame
-
     if frame.implementation.is_pandas():
         return nw.to_native(frame).copy()
     return DataFrame({label: _column(frame.get_column(label), name) for label in frame.columns})
 
 
 def _column(series, name):
-    from pandas import Series, array
-
     dtype = series.dtype
     if dtype in (nw.Int128, nw.UInt128):
         raise TypeError(

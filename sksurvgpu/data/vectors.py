@@ -5,6 +5,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+from pandas import Interval, factorize, isna
 
 LARGEST_WHOLE = 2.0**53  # beyond, float64 skips whole numbers
 CUDA_DEVICES = (2, 13)  # of DLPack: a device's memory, and managed memory
@@ -137,8 +138,6 @@ def _finite(vector, name, minimum, place, remedy):
 
 
 def _check_none_missing(vector, name):
-    from pandas import isna
-
     n_missing = int(np.count_nonzero(isna(vector)))
     if n_missing:
         raise ValueError(
@@ -217,8 +216,6 @@ def check_labels(values, name, n_rows=None, *, other="X") -> np.ndarray:
 
 def encode(labels):
     """Return each row's position among the sorted distinct labels, and those labels."""
-    from pandas import factorize
-
     codes, distinct = factorize(labels, sort=True)  # hashing: 10 times np.unique
     return codes.astype(np.int64), np.asarray(distinct).astype(labels.dtype)
 
@@ -232,8 +229,6 @@ def from_objects(vector, name, noun="values", remedy="pass numbers") -> np.ndarr
 
 def check_comparable(vector, name, noun, remedy):
     """Check that all are text or intervals, or all numbers, none missing; `str` or `Real`."""
-    from pandas import Interval
-
     _check_none_missing(vector, name)
     kinds = {type(value) for value in vector}
     for kind, accepted in ((str, (str, Interval)), (Real, (Real, np.bool_))):

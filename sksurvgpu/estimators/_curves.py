@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from pandas import DataFrame, Index
 
 from ..data.checks import check_horizons
 from ..data.partitioned import in_partitions
@@ -118,8 +119,6 @@ class CurveModel(PenalizedModel):
             time for which it is equal to it, as R's ``quantile`` of ``survfit``. NaN where the risk
             stays below it until the last time of the fit's rows in the row's stratum.
         """
-        from pandas import DataFrame, Index
-
         shares, predictors = check_probabilities(probabilities), self._predictors(X)
         baseline = fitted_of(self).baseline
         codes = baseline.strata_of(strata, len(predictors))
@@ -151,8 +150,6 @@ class CurveModel(PenalizedModel):
         return baseline.curves(predictors, codes, return_array, curve, start)
 
     def _risks(self, X, times, strata, start=None):
-        from pandas import DataFrame, Index
-
         horizons = check_horizons(times)
         predictors, baseline = self._predictors(X), fitted_of(self).baseline
         codes = baseline.strata_of(strata, len(predictors))

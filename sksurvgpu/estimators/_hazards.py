@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from pandas import concat
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
@@ -144,8 +145,6 @@ class HazardModels(Versioned, BaseEstimator):
         table : pandas.DataFrame
             Lines by hazard, as `estimators_` names it, and column.
         """
-        from pandas import concat
-
         check_is_fitted(self)
         tables = {name: model.summary() for name, model in self.estimators_.items()}
         return concat(tables, names=self._levels)

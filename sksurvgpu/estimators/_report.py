@@ -6,6 +6,7 @@ import sys
 from html import escape
 
 import numpy as np
+from pandas import DataFrame, Index, Series
 
 from ..data.options import first_of
 from .fitted import fitted_of
@@ -44,8 +45,6 @@ def _add_intervals(table, result, penalized) -> None:
     which are not those of the fit. One that left out collinear columns has the coefficients of the
     same fit without them, and those of the fit in ``_fitted``.
     """
-    from pandas import Series
-
     bounds = getattr(result, "intervals", None)
     if bounds is None or not {"coef", "lower", "upper"} <= set(bounds):
         raise TypeError(
@@ -192,8 +191,6 @@ def explain_failure(model, solution) -> str:
 
 def table_of(model, intervals):
     """Table of the coefficients of a fit; see `PenalizedModel.summary`."""
-    from pandas import DataFrame, Index
-
     fitted = fitted_of(model)
     effect = model_of(model).effect
     table = DataFrame({"coef": model.coef_}, index=Index(fitted.names, name="feature"))

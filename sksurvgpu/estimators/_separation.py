@@ -30,7 +30,8 @@ separated. Indicators and other integers are decided exactly.
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
+from scipy.linalg import qr
+from scipy.optimize import linprog
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
@@ -313,8 +314,6 @@ class Search:
 
 def solve_program(gain, pairs) -> np.ndarray:
     """Maximize gain z subject to pairs z >= 0, -1 <= z <= 1."""
-    from scipy.optimize import linprog
-
     options = {"primal_feasibility_tolerance": FINEST, "dual_feasibility_tolerance": FINEST}
     zeros = np.zeros(len(pairs))
     result = linprog(-gain, A_ub=-pairs, b_ub=zeros, bounds=(-1, 1), options=options)
@@ -372,8 +371,6 @@ def moves(span, constant, inside) -> np.ndarray:
     """
     n_held = constant.shape[1]
     if n_held:
-        from scipy.linalg import qr
-
         preferred = np.where(np.abs(shortest(inside, constant)) > MOVES, MOVES, 1.0)
         held = qr(constant.T * preferred, mode="r", pivoting=True)[1][:n_held]
         span = span @ null_space(span[held])
@@ -382,8 +379,6 @@ def moves(span, constant, inside) -> np.ndarray:
 
 def shortest(z, constant) -> np.ndarray:
     """Of all z + constant w the one with the least sum of absolute values."""
-    from scipy.optimize import linprog
-
     p, k = constant.shape
     sides = np.block([[constant, -np.eye(p)], [-constant, -np.eye(p)]])
     cost = np.append(np.zeros(k), np.ones(p))

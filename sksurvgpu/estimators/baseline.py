@@ -24,6 +24,7 @@ from functools import cached_property
 from itertools import repeat
 
 import numpy as np
+from pandas import Index
 from sksurv.functions import StepFunction
 
 from .._compile import kernel
@@ -191,8 +192,6 @@ class Baseline:
         check_strata_as_in_fit(self.timeline.n_labels, strata is not None, name=name)
         if labels is None:
             return np.zeros(n_rows, int)
-        from pandas import Index
-
         given = check_labels(strata, name, n_rows)
         code = Index(labels).get_indexer(Index(given))
         is_empty = np.diff(self.timeline.time_ptr) == 0

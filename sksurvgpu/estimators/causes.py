@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from pandas import DataFrame, Index
 
 from ..data.checks import check_horizons
 from ..data.outcomes.fields import (
@@ -219,8 +220,6 @@ class CauseSpecificCox(HazardModels):
         --------
         sksurvgpu.metrics.calibration : Compares risks with what was observed.
         """
-        from pandas import DataFrame, Index
-
         label, horizons = self._event(event), check_horizons(times)
         baseline, *rows = self._open(X, strata, start)
         risks = baseline.risks_of(self.events_.index(label), horizons, *rows)

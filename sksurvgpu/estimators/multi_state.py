@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from pandas import DataFrame, MultiIndex
 from sklearn.utils import check_random_state
 
 from .._warnings import warn
@@ -215,8 +216,6 @@ class MultiStateCox(HazardModels):
         return self._names()
 
     def _predict(self, X, times, state, start, strata):
-        from pandas import DataFrame, MultiIndex
-
         horizons = check_horizons(times)
         baseline, predictors, codes, start = self._open(X, strata, start)
         state = self._places(state, len(predictors))

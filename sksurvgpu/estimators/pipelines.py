@@ -7,6 +7,7 @@ model to X anew fits steps that are not fitted; what draws rows has `inference._
 from typing import Any, NoReturn
 
 import numpy as np
+from pandas import DataFrame
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline as PlainPipeline
@@ -115,8 +116,6 @@ def _forward(name):
     """Method of a pipeline that transforms X and calls the method of its last step."""
 
     def method(self, X, *args, **kwargs):
-        from pandas import DataFrame
-
         model, table = open_pipeline(self, X)
         found = getattr(model, name)(table, *args, **kwargs)
         if isinstance(found, DataFrame) and isinstance(X, DataFrame):

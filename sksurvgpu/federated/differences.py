@@ -30,6 +30,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
 
 from ..data.design.entries import entries_of
 
@@ -146,9 +148,6 @@ def _joined(u, v, weight):
 
 def _nodes_of(u, v, chosen):
     """Number of the component of every node under some of the edges."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     n = int(v.max(initial=-1)) + 1  # the larger end
     ones = np.ones(np.count_nonzero(chosen), np.int8)
     graph = coo_array((ones, (u[chosen], v[chosen])), shape=(n, n))
@@ -304,8 +303,6 @@ def mixed(numbers):
 
 def _candidates(forms, min_rows):
     """Pairs of forms that may differ in fewer than so many persons, by their first tokens."""
-    from scipy.sparse import csr_array
-
     if not forms:
         return
     length = np.array([len(form.first) for form in forms])

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csc_array
 
 from ..backends.sums.messages import Slopes, Sums
 from ..data.design.entries import entries_of
@@ -252,8 +253,6 @@ class Guard:
 
     def _rare_pairs(self, columns):
         """Pairs of columns that few rows have."""
-        from scipy.sparse import csc_array
-
         found = [self._rows_of(k) for k in columns]
         found = [rows[self._weight[rows] > 0.0] for rows in found]
         found = found if self._unit is None else [np.unique(self._unit[rows]) for rows in found]

@@ -17,6 +17,7 @@ Where all are, their errors do not add to the variance of the terms over rows.
 from __future__ import annotations
 
 import numpy as np
+from pandas import isna
 from sklearn.utils import _safe_indexing
 
 from ..data.by_column import find_column
@@ -75,8 +76,6 @@ def _risks_and_survival(estimator, table, times, given):
 
 def _treatments(X, scenarios):
     """Treatment of each row, and those of the scenarios."""
-    from pandas import isna
-
     changes = [change for changes in scenarios.values() for change in changes.items()]
     names = {name for name, _ in changes}
     is_plain = all(np.ndim(value) == 0 for _, value in changes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import norm
 
 from .._warnings import warn
 from ..backends.cpu.session import Session
@@ -158,8 +159,6 @@ class Bounds(NamedTuple):
 
 def by_information(variation, lines, times, level, interval, band, random, curve) -> Bounds:
     """Bounds from standard errors."""
-    from scipy.stats import norm
-
     by_piece = lines.hazards(times)
     hazard, relative = by_piece.sum(axis=0), variation.errors(lines, by_piece, times)
     error = hazard * relative * (1.0 if curve is cumulative_hazard else np.exp(-hazard))

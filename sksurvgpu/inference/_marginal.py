@@ -12,7 +12,7 @@ or stays level. What is level has an integral in closed form.
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, logsumexp
 
 NEGLIGIBLE = -45.0  # log-likelihoods below the maximum
@@ -104,8 +104,6 @@ class Marginal:
 
 def find_top(approximation):
     """Value at which a log-likelihood is highest, and its height."""
-    from scipy.optimize import minimize_scalar
-
     log, low, high = approximation.log_likelihood, approximation.low, approximation.high
     x = np.union1d(approximation.nodes, np.linspace(low, high, 513))
     heights = log(x)

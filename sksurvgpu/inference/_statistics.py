@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from pandas import Series
 
 from ..estimators._columns import check_columns
 from ..estimators.fitted import fitted_of
@@ -13,8 +14,6 @@ from ..metrics.pairs import concordance_error, count_by_row, scale_weights
 
 def statistics_of(estimator, problem, basis, n_rows, rank, concordance=None):
     """Series of the numbers; `basis` is that of information criteria, `rank` of the columns."""
-    from pandas import Series
-
     found = {"n_rows": n_rows}
     if problem.likelihood.pattern.is_conditional:  # else all rows count as observations
         found["n_events"] = basis.n_observations

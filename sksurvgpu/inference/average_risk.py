@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from pandas import DataFrame, MultiIndex
 
 from .._tables import Result, counted
 from ..data.by_column import find_column
@@ -33,9 +33,6 @@ from ._curves import replicate
 from ._rows import documented, open_rows
 from .curve_intervals import check_replicates, lines_of
 from .residuals import open_survival_fit
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @documented
@@ -192,8 +189,6 @@ def _tables(X, scenarios):
 
 def _with_values(X, changes):
     """Table whose columns have other values, one or one a row."""
-    from pandas import DataFrame
-
     if isinstance(X, DataFrame):
         names = X.columns.to_numpy()
         places = {find_column(key, "scenarios", len(names), names): key for key in changes}
@@ -300,7 +295,5 @@ def _quantiles(draws, level):
 
 
 def _table(columns, names, times):
-    from pandas import DataFrame, MultiIndex
-
     index = MultiIndex.from_product([names, times], names=["scenario", "time"])
     return DataFrame({name: values.ravel() for name, values in columns.items()}, index=index)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from pandas import DataFrame, Index, RangeIndex, Series
 from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
@@ -92,8 +93,6 @@ class BootstrapResult(Result):
     @property
     def intervals(self):
         """Percentile intervals: a DataFrame by feature with ``coef``, ``lower`` and ``upper``."""
-        from pandas import DataFrame
-
         tail = 0.5 * (1.0 - self.level)
         lower, upper = np.quantile(self._fitted, [tail, 1.0 - tail], axis=1)
         lower, upper = (np.where(self.infinite, np.nan, bound) for bound in (lower, upper))
@@ -119,8 +118,6 @@ class BootstrapResult(Result):
         table : pandas.DataFrame
             A row for each replicate, a column for each coefficient.
         """
-        from pandas import DataFrame, RangeIndex
-
         index = RangeIndex(self.n_replicates, name="replicate")
         return DataFrame(self.coefs.T, index=index, columns=self.feature_names)
 
@@ -137,13 +134,9 @@ class BootstrapResult(Result):
         return with_ratios(table, self._effect)
 
     def _index(self):
-        from pandas import Index
-
         return Index(self.feature_names, name="feature")
 
     def _series(self, values, name):
-        from pandas import Series
-
         return Series(values, index=self._index(), name=name)
 
 

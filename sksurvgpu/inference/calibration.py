@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, Index, Series, concat
 from scipy.special import ndtr, ndtri
 
 from .._tables import Result
@@ -258,8 +259,6 @@ def _require_some(n_left, reasons):
 # -- what controls tell ---------------------------------------------------------------------------
 def _fit_estimates(negative, positive):
     """Controls, why others are left out, and a, b, c, d."""
-    from pandas import concat
-
     controls = _read(negative, "negative_controls").assign(true_coef=0.0)
     if positive is not None:
         given = _read(positive, "positive_controls", ["true_coef"])
@@ -286,8 +285,6 @@ def _fit_estimates(negative, positive):
 
 def _fit_profiles(profiles):
     """Controls, why others are left out, and the null of their likelihoods."""
-    from pandas import DataFrame, Index
-
     _, known, reasons = read_profiles(profiles, "negative_controls")
     marginals = {name: Marginal(likelihood) for name, likelihood in known.items()}
     reasons |= {name: "a flat likelihood" for name, one in marginals.items() if one.is_flat}
@@ -337,12 +334,8 @@ def _calibrated(table, is_known, model, level, alternative):
 
 
 def _series(values):
-    from pandas import Series
-
     return Series(values, dtype=float)
 
 
 def _table_of(left_out):
-    from pandas import DataFrame
-
     return DataFrame(left_out, columns=["kind", "name", "reason"])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, Index, Series, concat
 from scipy.optimize import brentq
 from scipy.special import ndtri
 from scipy.stats import chi2
@@ -95,8 +96,6 @@ class CombinedProfiles(Result):
         A DataFrame with ``coef``, missing where a likelihood has no maximum, ``lower`` and
         ``upper``.
         """
-        from pandas import concat
-
         columns = ["coef", "lower", "upper"]
         table = concat([self.sites[columns], self.table.loc[["fixed effect"], columns]])
         return table.assign(coef=table["coef"].where(np.isfinite(table["coef"])))
@@ -265,16 +264,12 @@ def _tables(profiles, argument, feature, site):
 
 def as_table(table, name):
     """A pandas frame of any table."""
-    from pandas import DataFrame
-
     if isinstance(table, DataFrame):
         return table
     source = open_source(table, name)
     frames = [to_pandas(frame, name) for frame in source.batches(source.columns, 10**6)]
     if not frames:
         raise ValueError(f"`{name}` has no rows.")
-    from pandas import concat
-
     return concat(frames, ignore_index=True)
 
 
@@ -305,8 +300,6 @@ def _interval(marginal, half):
 
 
 def _heterogeneity(total, told):
-    from pandas import Series
-
     statistic = 2.0 * max(total.height_lost, 0.0) + 0.0  # not -0
     df = max(len(told) - 1, 0)
     p_value = float(chi2.sf(statistic, df)) if df else np.nan
@@ -315,8 +308,6 @@ def _heterogeneity(total, told):
 
 # -- tables ---------------------------------------------------------------------------------------
 def _table(fixed, parts, level):
-    from pandas import DataFrame
-
     width = 2.0 * ndtri(0.5 + 0.5 * level)
     rows = [(fixed[0], (fixed[2] - fixed[1]) / width, fixed[1], fixed[2], np.nan)]
     for part in parts:
@@ -326,8 +317,6 @@ def _table(fixed, parts, level):
 
 
 def _sites(forms, intervals):
-    from pandas import DataFrame, Index
-
     columns = ["coef", "lower", "upper"]
     index = Index(list(intervals), name="site")
     table = DataFrame(list(intervals.values()), index=index, columns=columns)
@@ -336,8 +325,6 @@ def _sites(forms, intervals):
 
 
 def _curves(marginals, total, fixed, intervals):
-    from pandas import DataFrame, concat
-
     ends = np.array([fixed, *intervals.values()])[:, 1:].ravel()
     ends = ends[np.isfinite(ends)]
     low, high = (ends.min(), ends.max()) if len(ends) > 1 else (-1.0, 1.0)
@@ -351,6 +338,4 @@ def _curves(marginals, total, fixed, intervals):
 
 
 def _series(left_out):
-    from pandas import Index, Series
-
     return Series(list(left_out.values()), Index(list(left_out), name="site"), dtype=object)

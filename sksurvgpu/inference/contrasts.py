@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from pandas import DataFrame
 
 from ..data.by_column import by_column, check_by_column
 from ..estimators.pipelines import names_of
@@ -109,8 +110,6 @@ class Combinable:
         >>> result.intervals.index.tolist()
         ['x0', 'arm_placebo (reference)', 'x1', 'x2']
         """
-        from pandas import DataFrame
-
         names, references = list(self.feature_names), {}
         tests = {} if self.factors is None else self.factors.T.to_dict("list")
         for factor, levels in _levels_of(factors).items():

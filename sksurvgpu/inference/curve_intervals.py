@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, MultiIndex, RangeIndex
 
 from .._tables import Result, counted
 from ..data.checks import check_horizons, check_sample_weight
@@ -332,7 +333,6 @@ class CurveIntervals(Result):
     @classmethod
     def of(cls, bounds, what, times, index, level, interval) -> CurveIntervals:
         """Curves of cumulative hazards and their bounds."""
-        from pandas import RangeIndex
 
         def curves(pair):
             found = [None if hazard is None else CURVES[what](hazard) for hazard in pair]
@@ -370,8 +370,6 @@ class CurveIntervals(Result):
             ``standard_error``, ``lower`` and ``upper``, and with bands ``band_lower`` and
             ``band_upper``.
         """
-        from pandas import DataFrame, MultiIndex
-
         name = self.index.name or "row"
         index = MultiIndex.from_product([self.index, self.times], names=[name, "time"])
         columns = {self.what: self.estimate, "standard_error": self.standard_errors}

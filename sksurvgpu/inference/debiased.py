@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.stats import norm
 
 from .._progress import Line
 from .._tables import Result, counted
@@ -97,8 +98,6 @@ class DebiasedResult(Result):
     @property
     def intervals(self):
         """Confidence intervals: a DataFrame by feature with ``coef``, ``lower`` and ``upper``."""
-        from scipy.stats import norm
-
         return interval_table(self.coef, self.standard_errors, self.level, norm, self.feature_names)
 
     def summary(self):
@@ -111,8 +110,6 @@ class DebiasedResult(Result):
             fit), ``standard_error``, ``z``, ``p_value`` and the bounds ``lower`` and ``upper``;
             where exp(coef) is a ratio, also that ratio and its bounds.
         """
-        from scipy.stats import norm
-
         table = self.intervals
         add_tests(table, self.standard_errors, norm)
         table.insert(1, "penalized", self.penalized)

@@ -23,6 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from pandas import DataFrame
+from scipy.interpolate import CubicHermiteSpline
 from scipy.optimize import least_squares
 from scipy.special import log_ndtr, ndtri
 
@@ -74,8 +76,6 @@ def straight(point, value):
 
 def cubic(point, value, derivative):
     """Log-likelihood by cubics with these values and slopes at the points."""
-    from scipy.interpolate import CubicHermiteSpline
-
     outside = lines(point, value, derivative)
     if len(point) < 2:
         return lambda x: outside(x, value[0])
@@ -196,8 +196,6 @@ def _of_points(form, columns, name):
 # -- writing --------------------------------------------------------------------------------------
 def table_of(result, feature, approximation):
     """Table of one profile in a form of EvidenceSynthesis."""
-    from pandas import DataFrame
-
     options.choice(approximation, "approximation", FORMS)
     name = _choose(result.intervals.index, feature)
     points = points_of(result, name)
@@ -242,8 +240,6 @@ def _choose(names, feature):
 
 
 def _normal_table(result, name):
-    from pandas import DataFrame
-
     coef, lower, upper = result.intervals.loc[name, ["coef", "lower", "upper"]]
     if not np.isfinite([lower, upper]).all():
         raise ValueError(
@@ -259,8 +255,6 @@ def _normal_table(result, name):
 
 def _fitted(form, curve, n_points):
     """Parameters of a form by least squares, in which values count as their likelihood."""
-    from pandas import DataFrame
-
     names, point = COLUMNS[form], np.linspace(curve.low, curve.high, N_FITTED)
     value = curve.log_likelihood(point)
     value -= value.max()

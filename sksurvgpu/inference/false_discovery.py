@@ -17,6 +17,7 @@ column compares the densities of :math:`z_j / \sqrt{C_j}` under chance and of th
 from __future__ import annotations
 
 import numpy as np
+from pandas import DataFrame, Index
 from scipy.special import ndtr
 
 from .._calls import renamed
@@ -76,8 +77,6 @@ def false_discovery(estimator, X, y, **fit_params):
     >>> int((chosen.coef_ != 0).sum())
     8
     """
-    from pandas import DataFrame
-
     estimators = [estimator]
     if isinstance(estimator, Path):
         estimators = [estimator.at(i) for i in range(len(estimator))]
@@ -122,8 +121,6 @@ def local_false_discovery(estimator, X, y, **fit_params):
     >>> bool(data.coef[(table["local_rate"] < 0.05).to_numpy()].all())
     True
     """
-    from pandas import DataFrame, Index
-
     estimator, X = open_fit(estimator, X)
     require_selection(estimator, "local_false_discovery")
     rows = open_rows(estimator, X, y, fit_params)

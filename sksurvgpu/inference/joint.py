@@ -17,6 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from pandas import DataFrame, Index
+from scipy.stats import chi2, f
 
 from .._tables import Result
 from ..data.by_column import find_column
@@ -54,8 +56,6 @@ class JointTest(Result):
 
 def as_test(statistic, df, df_residual=None) -> JointTest:
     """Test of a chi-squared statistic, which is of F where a variance was estimated."""
-    from scipy.stats import chi2, f
-
     if df_residual is None:
         return JointTest(float(statistic), df, float(chi2.sf(statistic, df)))
     statistic = float(statistic) / df if df else np.nan
@@ -100,9 +100,6 @@ def read_contrasts(names, columns, contrasts, values) -> tuple[np.ndarray, np.nd
 
 def joint_tests(estimator, wald: JointTest, score, information, meat, n_rows):
     """Tests that all coefficients are zero, a line each, by what there is at zero."""
-    from pandas import DataFrame, Index
-    from scipy.stats import chi2
-
     found_loglik, null_loglik = estimator.log_likelihood_, estimator.null_log_likelihood_
     of_score, df = quadratic_form(score, *information)
     ratio = 2.0 * max(found_loglik - null_loglik, 0.0)

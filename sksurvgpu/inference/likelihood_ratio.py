@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import hstack
+from scipy.stats import chi2
 
 from .._tables import Result
 from ..data.by_column import check_time_varying
@@ -117,8 +118,6 @@ def likelihood_ratio_test(
     >>> likelihood_ratio_test(line, curve, X=(x, spline), y=data.y).df
     4
     """
-    from scipy.stats import chi2
-
     tables = ((), ()) if X is None else _pairs_of(X)
     restricted, *of_restricted = open_fit(restricted, *tables[0], name="restricted")
     full, *of_full = open_fit(full, *tables[1], name="full")
@@ -159,8 +158,6 @@ def _gain(restricted, full) -> float:
 
 def _compare_held(restricted, full) -> LikelihoodRatioResult:
     """Test of penalized likelihoods, whose penalty is that of all columns in both models."""
-    from scipy.stats import chi2
-
     _check_same_model(restricted, full)
     _check_same_columns(restricted, full)
     more, less = _held(restricted), _held(full)

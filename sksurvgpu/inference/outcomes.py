@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, Index, MultiIndex, concat
 
 from .._journal import Journal, describe_call, digest_of
 from .._tables import Result, counted, in_brief
@@ -293,8 +294,6 @@ def _in_threads(function, items, n_threads):
 
 def _gather(names, study, found, level, intervals):
     """The tables of an `OutcomesResult`."""
-    from pandas import DataFrame, Index, MultiIndex, concat
-
     features, effect = study.features, model_of(study.model).effect
     index = Index(names, name="outcome")
     if len(features) > 1:

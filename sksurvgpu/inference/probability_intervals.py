@@ -8,6 +8,8 @@ hazards.
 from __future__ import annotations
 
 import numpy as np
+from pandas import Index
+from scipy.stats import norm
 from sklearn.utils import _safe_indexing
 
 from ..data.checks import check_horizons, check_sample_weight
@@ -156,8 +158,6 @@ def _errors(hazards, X, X_new, times, fit_params, *, start, strata):
 
 def _log_log(estimate, error, level):
     """Bounds that are symmetrical in the logarithm of -log(1 - p)."""
-    from scipy.stats import norm
-
     with np.errstate(divide="ignore", invalid="ignore"):
         hazard = -np.log1p(-estimate)
         move = norm.isf(0.5 * (1.0 - level)) * error / ((1.0 - estimate) * hazard)
@@ -167,8 +167,6 @@ def _log_log(estimate, error, level):
 
 def _replicate(hazards, X, y, fit_params, bootstrap, X_new, times, *, start, strata):
     """Probabilities of new rows of replicates, (n_replicates, n_rows, n_times)."""
-    from pandas import Index
-
     joint, n_hazards = hazards.estimator.joint_, len(hazards.models)
     check_replicates(joint, bootstrap)
     new, strata = hazards.new_rows(X_new, strata)

@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+from pandas import DataFrame, Index, Series, concat
 from sklearn.exceptions import ConvergenceWarning
 
 from .._tables import Result, counted
@@ -371,8 +372,6 @@ def _choose(columns, setting, argument="columns"):
 
 
 def _gather(names, profiles, level, effect):
-    from pandas import DataFrame, Index, Series, concat
-
     index = Index(names, name="feature")
     ends = np.array([[bound.value for bound in profile.bounds] for profile in profiles])
     free = [profile.curve.origin for profile in profiles]

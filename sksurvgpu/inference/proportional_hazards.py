@@ -17,6 +17,8 @@ from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
+from pandas import DataFrame, Index
+from scipy.stats import chi2
 
 from .._tables import MOST_OF_A_FIT, Result, counted
 from ..data.by_column import find_column
@@ -260,9 +262,6 @@ def _variance_of_slope(view, score_time, inverse) -> tuple[np.ndarray, np.ndarra
 
 def _table(slope, variance, joint, finite, names):
     """Tests of single columns, and of all that are `finite` together."""
-    from pandas import DataFrame, Index
-    from scipy.stats import chi2
-
     together = slope[finite] @ joint.matrix @ slope[finite] if joint.rank else np.nan
     chisq = np.append(slope**2 / variance, together)
     df = np.append(np.ones(len(slope), np.int64), joint.rank)

@@ -7,6 +7,7 @@ from contextlib import closing
 from inspect import signature
 
 import numpy as np
+from pandas import DataFrame, Index, Series
 from scipy.stats import chi2
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
@@ -79,8 +80,6 @@ def _forward(name):
     """Method of the fitted model that is there if the estimator has it."""
 
     def method(self, X, *args, cluster=None, **kwargs):
-        from pandas import DataFrame
-
         model, table = self._open(X, cluster)
         found = getattr(model, name)(table, *args, **kwargs)
         if isinstance(found, DataFrame) and isinstance(X, DataFrame):
@@ -267,8 +266,6 @@ class RandomIntercepts(Versioned, BaseEstimator):
     @property
     def cluster_effects_(self):
         """Intercepts by label."""
-        from pandas import Index, Series
-
         check_is_fitted(self, "estimator_")
         return Series(self._effects, Index(self._labels, name="cluster"), name="effect")
 
@@ -347,8 +344,6 @@ class RandomIntercepts(Versioned, BaseEstimator):
 
     def _effects_of(self, cluster, n_rows):
         """Intercepts of rows, 0 of clusters that the fit does not know."""
-        from pandas import Index
-
         given = check_labels(cluster, "cluster", n_rows)
         codes = Index(self._labels).get_indexer(given)
         if (codes < 0).all() and given.dtype.kind != self._labels.dtype.kind:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
+from pandas import DataFrame, Index
 
 from .._tables import Result
 from ..data import options
@@ -164,8 +165,6 @@ class StabilityResult(Result):
             ``probability``, the largest over the penalties that count, and whether it is
             ``selected``.
         """
-        from pandas import DataFrame, Index
-
         some = np.flatnonzero(self.is_penalized)
         order = some[np.argsort(-self.max_probabilities[some], kind="stable")]
         columns = {"probability": self.max_probabilities[order], "selected": self.support[order]}
@@ -179,8 +178,6 @@ class StabilityResult(Result):
         table : pandas.DataFrame
             A row for each penalty, indexed by alpha; a column for each coefficient.
         """
-        from pandas import DataFrame, Index
-
         index = Index(self.alphas, name="alpha")
         return DataFrame(self.probabilities.T, index=index, columns=self.feature_names)
 

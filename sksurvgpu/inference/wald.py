@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import norm, t
 
 from .._tables import MOST_OF_A_FIT, Result, counted, in_brief
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
@@ -205,8 +206,6 @@ class WaldResult(Combinable, Result):
         return as_test(*quadratic_form(found - values, covariance), self.df)
 
     def _distribution(self):
-        from scipy.stats import norm, t
-
         return norm() if self.df is None else t(self.df)
 
 

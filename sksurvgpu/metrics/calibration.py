@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from pandas import DataFrame, RangeIndex, Series
 
 from .._calls import called_as, renamed, renamed_attribute
 from .._tables import Result
@@ -22,9 +22,6 @@ from .observed import (
     read_risks,
 )
 from .recalibration import pseudo_values, recalibrate
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
 
 N_BINS, TINY = 50, 1e-12  # of the histogram, and its end where all risks are 0
 ESTIMATES = ["observed", "lower", "upper"]
@@ -123,8 +120,6 @@ class Calibration(Result):
             1 means more events than predicted. The limits say how well the observed risk is
             known; the predicted ones are taken as they are.
         """
-        from pandas import Series
-
         found = np.array([self.observed, self.lower, self.upper])
         with np.errstate(divide="ignore"):
             ratios = found / np.float64(self.expected)
@@ -228,8 +223,6 @@ def read_at_horizon(y, risk, horizon, event_of_interest):
 
 def _distribution(risk):
     """Histogram of risks as a table."""
-    from pandas import DataFrame
-
     number, ends = np.histogram(risk, N_BINS, range=(0.0, max(float(risk.max()), TINY)))
     return DataFrame({"lower": ends[:-1], "upper": ends[1:], "n": number})
 
@@ -272,8 +265,6 @@ def _check_options(horizon, n_groups, level):
 
 def _at(risk, horizon):
     """Risks by one horizon out of a table with a column for each."""
-    from pandas import DataFrame
-
     if not isinstance(risk, DataFrame) or risk.columns.name != "time":
         return risk
     if horizon not in risk.columns:
@@ -287,8 +278,6 @@ def _at(risk, horizon):
 
 def _groups(outcome, risk, options):
     """Table of the groups between quantiles of risk."""
-    from pandas import DataFrame, RangeIndex
-
     time, n_groups, level = options
     last_ranks = np.arange(1, n_groups) * len(risk) // n_groups - 1
     bounds = np.sort(risk)[last_ranks[last_ranks >= 0]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from pandas import DataFrame, Index, MultiIndex
 from sklearn.utils import check_random_state
 
 from .._warnings import warn
@@ -177,8 +178,6 @@ def _take(values, rows):
 
 def _table(names, lines, estimate, draws, level):
     """Estimates and differences from the first, with limits of replicates, (n, models, values)."""
-    from pandas import DataFrame, Index, MultiIndex
-
     tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
     lower, upper = np.quantile(draws, tails, axis=0)
     columns = {"estimate": estimate, "standard_error": draws.std(axis=0, ddof=1)}

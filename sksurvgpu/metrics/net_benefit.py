@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from pandas import DataFrame, Index
 
 from ..data.vectors import check_numbers
 from ..nonparametric.risk import observed_risk
@@ -66,8 +67,6 @@ def net_benefit(y, risk, horizon=None, *, thresholds=None, event_of_interest=1):
     0.3        0.177  0.132   0.0
     0.5        0.062 -0.216   0.0
     """
-    from pandas import DataFrame, Index
-
     check_horizon(horizon)
     given = dict(risk) if isinstance(risk, Mapping) else {"model": risk}
     if not given or not set(given).isdisjoint(RESERVED):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from pandas import DataFrame
 
 from ..data.checks import check_horizons
 from ..data.outcomes.fields import (
@@ -102,8 +103,6 @@ def read_risks(risk, times, n_rows, name):
 
     A table as of ``predict_risk``, whose columns are named "time", has its horizons with it.
     """
-    from pandas import DataFrame
-
     has_horizons = isinstance(risk, DataFrame) and risk.columns.name == "time"
     if times is None and not has_horizons:
         raise ValueError("`times` is missing; pass the horizon of each column of `risk`.")

@@ -16,6 +16,7 @@ there; what follows is as it was. One pass over times with a row less serves all
 from __future__ import annotations
 
 import numpy as np
+from pandas import DataFrame
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
@@ -52,8 +53,6 @@ def _follow(own, every, at_risk):
 
 def recalibrate(values, risk, is_binary, level):
     """Table of the intercept, with a slope of 1, and of the slope; NaN with risks of 0."""
-    from pandas import DataFrame
-
     with np.errstate(divide="ignore"):
         # a risk that rounding has made 1 is less
         x = logit(risk) if is_binary else np.log(-np.log1p(-np.minimum(risk, BELOW_ONE)))

@@ -21,6 +21,7 @@ come by t has the weight 0.
 from __future__ import annotations
 
 import numpy as np
+from pandas import Index, Series
 
 from .._calls import called_as
 from .._docs import entries, section, sharing
@@ -290,8 +291,6 @@ def _area(is_case, weight, risk):
 
 def _by_horizon(values, horizons, name):
     """Metric at each horizon."""
-    from pandas import Index, Series
-
     return Series(values, index=Index(horizons, name="time"), name=name)
 
 

@@ -8,9 +8,9 @@ those of `incidence`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from pandas import DataFrame, concat
 
 from .._calls import called_as
 from .._tables import Result, counted
@@ -21,9 +21,6 @@ from .curves import counts_table, describe, entries_of, look_up, step_functions
 from .groups import documented, read_rows
 from .incidence import delta_variance, incidence, jackknife_variance
 from .limits import check_interval, limits, normal_bound
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 KEYS = ["group", "event"]
 
@@ -198,8 +195,6 @@ def aalen_johansen(
 
 def _interleave(tables):
     """Lines of all kinds by group, then kind, then time."""
-    from pandas import concat
-
     table = concat(tables, ignore_index=True)
     order = np.argsort(table["group"].cat.codes.to_numpy(), kind="stable")
     return table.iloc[order].reset_index(drop=True)

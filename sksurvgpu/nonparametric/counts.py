@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from pandas import Series
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +58,6 @@ class EventCounts:
         return np.divide(values, self.at_risk, out=np.zeros_like(values), where=self.at_risk > 0)
 
     def _by_group(self, values):
-        from pandas import Series
-
         return Series(values).groupby(self.group)
 
 
@@ -68,8 +67,6 @@ def count(time, event, n_kinds=1, *, start=None, weight=None, group=None) -> Eve
     Events are 0 where rows are censored, else the number of the kind, from 1 to `n_kinds`; every
     number of a group up to the largest has rows.
     """
-    from pandas import Series
-
     group = np.zeros(len(time), np.int64) if group is None else group
     times, rank = np.unique(time, return_inverse=True)
     keys, exits = np.unique(group * (len(times) + 1) + rank, return_inverse=True)

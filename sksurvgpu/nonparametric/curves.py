@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+from pandas import Categorical, DataFrame, MultiIndex
 
 from .._tables import counted
 
@@ -20,8 +21,6 @@ def describe(result, content) -> str:
 
 def counts_table(counts, rows, events):
     """Table of lines with the sums of their rows; `events` of the kind, or of any."""
-    from pandas import Categorical, DataFrame
-
     return DataFrame(
         {
             "group": Categorical.from_codes(counts.group, rows.labels, ordered=False),
@@ -103,8 +102,6 @@ def look_up(table, keys, times, initial, is_open, entries=None):
     before the first time, NaN for those not named; `is_open` says whether a curve that ends in a
     line would go on; `entries` are those of `entries_of`.
     """
-    from pandas import DataFrame, MultiIndex
-
     columns = list(table.columns[table.columns.get_loc("n_censored") + 1 :])
     before = np.array([initial.get(column, np.nan) for column in columns])
     curve = _curves(table, keys).ngroup().to_numpy()

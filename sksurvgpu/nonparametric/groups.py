@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import narwhals as nw
 import numpy as np
+from pandas import CategoricalDtype, unique
 
 from .._docs import entries, sharing
 from ..data.checks import check_sample_weight
@@ -109,8 +110,6 @@ def read_groups(groups, n_rows, name="groups"):
 
 
 def _in_order(groups, codes, distinct):
-    from pandas import CategoricalDtype, unique
-
     dtype = getattr(groups, "dtype", None)
     if not isinstance(dtype, CategoricalDtype):
         series = nw.from_native(groups, allow_series=True, pass_through=True)

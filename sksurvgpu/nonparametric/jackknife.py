@@ -20,6 +20,7 @@ from __future__ import annotations
 from itertools import combinations_with_replacement
 
 import numpy as np
+from pandas import DataFrame
 
 ROUNDING = 1e-13  # a variance of 0, in units of the terms that it is the sum of
 
@@ -41,8 +42,6 @@ def running_products(counts, parts, weight, cluster) -> dict:
     (n_lines,). Without clusters every row is one. Keys are pairs, the smaller number first, of W,
     number 0, and the B of each part, numbers 1, 2, ...
     """
-    from pandas import DataFrame
-
     n_rows = len(counts.exit)
     weight = np.ones(n_rows) if weight is None else weight
     if cluster is None:

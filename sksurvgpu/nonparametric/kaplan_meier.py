@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from pandas import DataFrame, MultiIndex
 
 from .._calls import called_as
 from .._tables import Result, counted
@@ -24,9 +24,6 @@ from .groups import documented, is_robust, read_rows
 from .incidence import without_event
 from .jackknife import running_products, without_noise
 from .limits import bridge_bound, check_interval, limits, normal_bound
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 BOUNDS = ["lower", "upper"]
 EQUAL = np.sqrt(np.finfo(np.float64).eps)  # two probabilities, as survfit compares them
@@ -139,8 +136,6 @@ class KaplanMeier(Result):
             they never are. Where one of them is equal to 1 - p for a while, the middle of that
             while, as in R's ``survfit``.
         """
-        from pandas import DataFrame, MultiIndex
-
         probabilities = check_probabilities(probabilities)
         curves = [self.table.columns.get_loc(c) for c in ("survival", *BOUNDS)]
         lines = self.table.groupby("group", sort=False, observed=True)

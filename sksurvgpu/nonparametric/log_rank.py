@@ -17,9 +17,10 @@ test of Lin and Wei (1989).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from pandas import DataFrame, Index
+from scipy.stats import chi2
 
 from .._calls import called_as, renamed_attribute
 from .._tables import Result, counted
@@ -27,9 +28,6 @@ from ..data.options import number
 from .counts import count
 from .groups import ALL, documented, is_robust, read_rows
 from .jackknife import row_influence
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 ROUNDING = 1e-10  # eigenvalues of a covariance that are 0, in units of the largest
 BLOCK = 1 << 22  # entries of a table of times and groups that is held at once
@@ -173,9 +171,6 @@ def require_comparable(rows, is_counted):
 
 def judge(rows, sums, covariance):
     """Statistic of the groups of which events are expected, its df and p-value; their table."""
-    from pandas import DataFrame, Index
-    from scipy.stats import chi2
-
     observed, expected = sums
     kept = np.flatnonzero(expected > 0.0)[1:]  # all sum up to 0
     values, vectors = np.linalg.eigh(covariance[np.ix_(kept, kept)])

@@ -14,9 +14,10 @@ or the sum of squared influences, R(time) event q(time) less the sum of R q h wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from pandas import DataFrame, Index
+from scipy.special import ndtr
 
 from .._calls import called_as
 from .._tables import Result, counted
@@ -27,9 +28,6 @@ from .groups import against, documented, is_robust, read_rows
 from .incidence import without_event
 from .jackknife import row_influence
 from .limits import normal_bound
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @documented
@@ -174,8 +172,6 @@ def restricted_mean(
     False  16.19            0.36  15.49  16.90  3.81
     True   16.04            0.40  15.27  16.82  3.96
     """
-    from pandas import DataFrame, Index
-
     check_level(level)
     rows = read_rows(y, groups, sample_weight)
     horizon = number(horizon, "horizon", "must be one positive, finite number", above=0)
@@ -217,8 +213,6 @@ def _jackknife(counts, rows, rest, hazard):
 
 
 def _with_tests(table, z):
-    from scipy.special import ndtr
-
     return table.assign(z=z, p_value=2.0 * ndtr(-np.abs(z)))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, Index, NaT, Timestamp, concat
 
 from .._tables import Result, counted
 from ..cohort.cohort import Cohort
@@ -59,8 +60,6 @@ class _Account:
         return table
 
     def table(self):
-        from pandas import DataFrame, Index
-
         index = Index(self._lines, name="step")
         columns = ["entries", "persons", "left_out", "corrected"]
         return DataFrame([*self._lines.values()], index, columns)
@@ -101,8 +100,6 @@ def draw(tables, concepts, descendants, gap, period, *, first_only, washout, min
 
 
 def _check_period(period):
-    from pandas import NaT, Timestamp
-
     if isinstance(period, str) or np.size(period) != 2:
         raise ValueError(f"`period` is {period!r}, must be a pair: first and last date, or None.")
     days = [None if day is None else Timestamp(day) for day in period]
@@ -159,8 +156,6 @@ def _read_entries(tables, gap):
 
 def compare(target, comparator, common_period, duplicates) -> Cohort:
     """Do what `Database.compare` says."""
-    from pandas import concat
-
     options.flag(common_period, "common_period")
     options.choice(duplicates, "duplicates", (KEEP_FIRST, REMOVE))
     for name, drawn in (("target", target), ("comparator", comparator)):
@@ -202,8 +197,6 @@ def compare(target, comparator, common_period, duplicates) -> Cohort:
 
 def _beside(target, comparator):
     """Attrition of both cohorts, one step after the other; a step of one leaves the other be."""
-    from pandas import DataFrame
-
     steps = [*dict.fromkeys([*target.index, *comparator.index])]
     steps.sort(key=lambda step: _position(step, target.index, comparator.index))
     both = target, comparator
@@ -219,7 +212,5 @@ def _position(step, *indices):
 
 
 def _with_lines(attrition, steps):
-    from pandas import DataFrame, concat
-
     lines = DataFrame(steps, columns=["step", *attrition.columns]).set_index("step")
     return concat([attrition, lines])

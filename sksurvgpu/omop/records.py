@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from pandas import DataFrame, concat
 
 from .._warnings import warn
 from ..data.sources import read_whole
@@ -91,8 +92,6 @@ def gather_records(tables, concepts, descendants, argument="concepts"):
 
     `concepts` are those by domain, or a list of such by number.
     """
-    from pandas import DataFrame, concat
-
     wanted, domains = [], []
     for era, of_era in enumerate(concepts if isinstance(concepts, list) else [concepts]):
         for name, ids in _check_domains(of_era, argument).items():
@@ -143,8 +142,6 @@ def _records_of(tables, name):
 
 def _register_persons(tables, persons):
     """Let queries read `sksurvgpu_persons`, and return the condition that asks for them."""
-    from pandas import DataFrame
-
     if persons is None:
         return "true"
     if hasattr(persons, "table"):

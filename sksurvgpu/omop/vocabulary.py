@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from pandas import Series
 
 from .._warnings import warn
 from ..data import options
@@ -35,8 +36,6 @@ def _with_descendants(tables, ids):
 
 def find_names(tables, ids):
     """Names of concepts in the order given; a warning says which there are not."""
-    from pandas import Series
-
     ids = read_ids(ids, "ids", sorts=False)
     name_of = list_names(tables, ids)
     _warn_of_unknown(np.unique(ids), name_of)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame
 
 from ..backends.sums.messages import Engine
 from ..data.partitioned import InPartitions
@@ -129,8 +130,6 @@ class Rows(InPartitions):
 
     def header(self):
         """Return the names of the columns as a table without rows, which scikit-learn can read."""
-        from pandas import DataFrame
-
         empty = np.empty((0, self.n_columns or 1))
         return empty if self.names is None else DataFrame(empty, columns=self.names)
 

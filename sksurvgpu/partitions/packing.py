@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from pandas.util import hash_array
 
 from ..data.design.columns import Design
 from ..data.vectors import check_labels, encode
@@ -92,8 +93,6 @@ def _refuse(name, label, count, size):
 
 
 def _hash(batch, key):
-    from pandas.util import hash_array
-
     labels = check_labels(batch.fields[key], key[1] or key[0])
     as_object = labels.dtype.kind == "U"
     return hash_array(labels.astype(object if as_object else np.int64))

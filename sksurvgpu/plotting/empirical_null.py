@@ -1,6 +1,7 @@
 """Estimates over their standard errors, with what is significant before and after calibration."""
 
 import numpy as np
+from scipy.stats import norm
 
 from ._display import Display, wrong_type
 from ._labels import legend_in_corner
@@ -91,8 +92,6 @@ class EmpiricalNullDisplay(Display):
         -------
         <<display>>
         """
-        from scipy.stats import norm
-
         points = [self._points(table) for table in (self.controls, self.estimates)]
         both = np.vstack(points)
         if not len(both):

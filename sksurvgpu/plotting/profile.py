@@ -1,6 +1,7 @@
 """Profile likelihoods, a small panel a coefficient."""
 
 import numpy as np
+from scipy.stats import chi2
 
 from ._display import Display, wrong_type
 from ._ratios import EffectAxis
@@ -56,8 +57,6 @@ class ProfileDisplay(Display):
     """
 
     def __init__(self, curves, intervals, *, effect=None, level=0.95):
-        from scipy.stats import chi2
-
         require_columns(curves, CURVE, "curves")
         require_columns(intervals, WANTED, "intervals")
         self.curves = curves.assign(feature=curves["feature"].astype(str))

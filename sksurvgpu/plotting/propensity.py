@@ -1,6 +1,7 @@
 """Propensity scores of both arms."""
 
 import numpy as np
+from pandas import DataFrame
 
 from ..cohort.checks import check_bounds, require_column
 from ..cohort.cohort import as_cohort
@@ -102,8 +103,6 @@ class PropensityDisplay(Display):
         -------
         <<drawn>>
         """
-        from pandas import DataFrame
-
         options.choice(scale, "scale", SCALES)
         options.whole(n_bins, "n_bins", 1)
         bounds = check_bounds(bounds)

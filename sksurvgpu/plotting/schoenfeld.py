@@ -1,6 +1,7 @@
 """Change of coefficients over time: Schoenfeld residuals and what smooths them."""
 
 import numpy as np
+from scipy.stats import t
 
 from ..data.intervals import check_level
 from ._display import Display, wrong_type
@@ -121,8 +122,6 @@ class SchoenfeldDisplay(Display):
 
 def _smooth(x, y, level):
     """Natural cubic spline by least squares: where, how high, and half the interval's width."""
-    from scipy.stats import t
-
     low, width = x.min(), np.ptp(x)
     knots = np.unique(np.quantile((x - low) / width, np.linspace(0.0, 1.0, N_KNOTS)))
     grid = np.linspace(0.0, 1.0, N_POINTS)

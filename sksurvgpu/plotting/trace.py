@@ -1,6 +1,7 @@
 """Chains as they ran, beside what they drew."""
 
 import numpy as np
+from scipy.stats import gaussian_kde, rankdata
 
 from ..bayes.doubts import badness
 from ..data.options import whole
@@ -233,8 +234,6 @@ def _draw_traces(ax, values):
 
 def _draw_densities(ax, values):
     """Densities along the axis that they share with the traces."""
-    from scipy.stats import gaussian_kde
-
     lines = []
     for chain, row in enumerate(values):
         row = row[:: -(-len(row) // MOST_POINTS)]
@@ -251,8 +250,6 @@ def _draw_densities(ax, values):
 
 def _draw_ranks(ax, values):
     """How often the draws of a chain are among the smallest of all, ..., among the largest."""
-    from scipy.stats import rankdata
-
     ranks = rankdata(values.ravel()).reshape(values.shape)
     edges = np.linspace(0.5, values.size + 0.5, N_BINS + 1)
     ax.axhline(values.shape[1] / N_BINS, color=MUTED, linewidth=0.8, linestyle=(0, (4, 2)))

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame
 from scipy.special import gammaln
 
 from ..data.options import number
@@ -234,8 +235,6 @@ def _trace_of_smoother(information, whole) -> float:
 
 
 def _tabulate(basis, alphas, coefs, logliks, df, gamma, n_observations):
-    from pandas import DataFrame
-
     gamma = number(gamma, "gamma", "must lie between 0 (the BIC) and 1", least=0, most=1)
     n = basis.n_observations
     if n_observations is not None:

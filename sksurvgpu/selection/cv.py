@@ -16,6 +16,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
@@ -266,8 +267,6 @@ def _prior_of(l1_ratio):
 
 
 def _table(points, total, cv):
-    from pandas import DataFrame
-
     def of(name):
         return [getattr(point, name) for point in points]
 

@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, Index
 from sklearn.exceptions import ConvergenceWarning
 
 from .._tables import Result
@@ -100,8 +101,6 @@ class Path(Result):
         )
 
     def _head(self, n):
-        from pandas import DataFrame, Index
-
         shown = "df", "objective", "log_likelihood", "converged"
         columns = {name: getattr(self, name)[:n] for name in shown}
         return DataFrame(columns, Index(self.alphas[:n], name="alpha")), len(self)
@@ -260,8 +259,6 @@ class Path(Result):
         table : pandas.DataFrame
             A row for each penalty, indexed by alpha; a column for each coefficient.
         """
-        from pandas import DataFrame, Index
-
         return DataFrame(
             self.coefs.T, index=Index(self.alphas, name="alpha"), columns=self.feature_names
         )

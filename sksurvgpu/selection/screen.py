@@ -14,6 +14,9 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
+from pandas import DataFrame
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from .._tables import Result, counted
 from ..backends import to_host
@@ -212,8 +215,6 @@ def _in_partitions(far):
 
 
 def _screen(table, y, strata, duplicates):
-    from pandas import DataFrame
-
     names = column_names(table.columns)
     if getattr(getattr(y, "dtype", None), "names", None):
         kind, columns = "log-rank", _by_log_rank(table, y, strata)
@@ -267,8 +268,6 @@ def _read_plain(y, n_rows):
 
 
 def _by_correlation(table, y):
-    from scipy.stats import t as student
-
     n = table.columns.n_rows
     value, is_binary = _read_plain(y, n)
     residual = value - value.mean()
@@ -310,8 +309,6 @@ def _describe(found):
 
 
 def _by_log_rank(table, y, strata):
-    from scipy.stats import norm
-
     n_rows = table.columns.n_rows
     outcome = read_outcome(y, n_rows=n_rows, strata=strata)
     plan = plan_rows(outcome)

@@ -10,6 +10,8 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, concat
+from scipy.interpolate import KroghInterpolator
 
 from .._warnings import keep_warnings
 from ..cohort import Cohort, equipoise, preference_score
@@ -142,8 +144,6 @@ class Comparison:
 
     def describe(self):
         """Tables of the cohort: who was left out, the model of the scores and their densities."""
-        from pandas import DataFrame
-
         attrition = self.cohort.attrition.rename_axis("description").reset_index()
         drawn = {"attrition": attrition, "covariates": self._name_covariates()}
         if not any(one["adjustment"] for one in self.study["analyses"].values()):
@@ -165,8 +165,6 @@ class Comparison:
         return drawn
 
     def _name_covariates(self):
-        from pandas import DataFrame
-
         ids = np.asarray(self.data.covariate_ids)
         names = list(map(str, self.data.X.names))
         if ids.dtype.kind not in "iu" or len(ids) != len(names):
@@ -196,8 +194,6 @@ class Comparison:
 
     def analyse(self, name, scores):
         """Tables of an analysis, with the tables that `describe` gave."""
-        from pandas import DataFrame, concat
-
         analysis = self.study["analyses"][name]
         names, of_interest = list(self.definitions), {*self.study["outcomes"]}
         with keep_warnings() as warned:
@@ -255,8 +251,6 @@ class Comparison:
         return is_left
 
     def _fit(self, analysis, population, followed):
-        from pandas import DataFrame
-
         estimator = ESTIMATORS[analysis["model"]][population.strata is not None](alpha=0.0)
         given, intervals = {}, "profile"
         if population.strata is not None:
@@ -280,9 +274,6 @@ class Comparison:
 
 def _describe_profiles(result, names):
     """Points of the profile likelihoods with their slopes, of the polynomial through them."""
-    from pandas import DataFrame
-    from scipy.interpolate import KroghInterpolator
-
     columns = ["outcome", "log_rr", "log_likelihood", "gradient"]
     if result.curves is None:
         return DataFrame(columns=columns, dtype=float)
@@ -297,15 +288,11 @@ def _describe_profiles(result, names):
         found.append(DataFrame(told).assign(outcome=names.index(name)))
     if not found:
         return DataFrame(columns=columns, dtype=float)
-    from pandas import concat
-
     return concat(found, ignore_index=True)[columns]
 
 
 def _describe_density(score, treated):
     """Densities of the preference scores of both arms, of normal kernels as R's ``density``."""
-    from pandas import DataFrame
-
     preference = preference_score(score, treated)
     at = np.linspace(0.0, 1.0, N_POINTS)
     table = {"preference_score": at}
@@ -339,8 +326,6 @@ def pack(tables) -> dict:
 
 def unpack(arrays) -> dict:
     """Tables of the arrays that `pack` made."""
-    from pandas import DataFrame
-
     columns = {}
     for key, values in arrays.items():
         name, column = key.split("/", 1)

@@ -13,6 +13,7 @@ Strata are taken by the second form up to `MOST_STRATA` of them, matched sets by
 from __future__ import annotations
 
 import numpy as np
+from pandas import DataFrame
 from scipy.special import ndtr
 
 from ..cohort import balance
@@ -50,8 +51,6 @@ def describe_differences(X, treated, *, rows, strata=None, weights=None, estiman
     table : pandas.DataFrame
         A line for each column of X, by the names of CohortMethod's results.
     """
-    from pandas import DataFrame
-
     weight = rows.astype(float) if weights is None else np.where(rows, weights, 0.0)
     if strata is not None:
         strata = np.where(rows, strata, -1)

@@ -13,6 +13,7 @@ from inspect import signature
 from pathlib import Path
 
 import numpy as np
+from pandas import DataFrame, NaT, to_datetime
 
 from ..cohort import Cohort, match, stratify, time_at_risk, trim, weigh
 from ..data import options
@@ -268,8 +269,6 @@ def adjust(cohort, analysis) -> Cohort:
 
 def rehearse(analysis):
     """Adjust persons who do not exist, so that values that functions refuse are refused now."""
-    from pandas import DataFrame, NaT, to_datetime
-
     n = 1_000
     score = np.repeat(np.linspace(0.001, 0.999, n // 2), 2)
     table = DataFrame({"id": np.arange(n), "treatment": np.arange(n) % 2, "score": score})

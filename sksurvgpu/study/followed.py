@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from pandas import DataFrame
 
 from ..cohort import time_at_risk
 from ..data.outcomes.competing import competing_risks
@@ -96,8 +97,6 @@ class Followed(Mapping):
 
     def _tell(self, name, followed, rows, y):
         """Keep what results tell of outcomes of interest."""
-        from pandas import DataFrame
-
         attrition = followed.attrition
         columns = {"target": attrition["treated"], "comparator": attrition["comparators"]}
         told = DataFrame(columns).rename_axis("description").reset_index()
@@ -124,8 +123,6 @@ def _count(name, time, event, treated):
 
 
 def _describe_follow_up(followed, time, treated):
-    from pandas import DataFrame
-
     dates, found = followed.table["index_date"].to_numpy(), {}
     for arm, is_here in zip(ARMS, (treated, ~treated), strict=True):
         if not is_here.any():
@@ -139,8 +136,6 @@ def _describe_follow_up(followed, time, treated):
 
 def _describe_survival(time, event, treated, weight):
     """Kaplan-Meier curves of both arms at the same days, with weights where there are any."""
-    from pandas import DataFrame
-
     last = np.quantile(time, LAST)
     days = np.unique(time[event & (time <= last)])
     if len(days) > MOST_TIMES:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, concat
 
 from .._journal import Journal
 from .._tables import Result, counted
@@ -96,8 +97,6 @@ class StudyResult(Result):
     @classmethod
     def gather(cls, study, journal, failures):
         """Judge what the folder of a study has, part by part."""
-        from pandas import DataFrame, concat
-
         found, nulls = [], {}
         for (k, a), parts in _read_analyses(study, journal):
             lines = _lines_of(study, k, a, parts["outcomes"])
@@ -159,8 +158,6 @@ class StudyResult(Result):
         table : pandas.DataFrame
             Steps of each comparison, with persons of both arms.
         """
-        from pandas import DataFrame, concat
-
         found = [DataFrame(columns=KEYS[:2])]
         for k, (target, comparator) in enumerate(self._study["comparisons"]):
             parts = self.part(f"{k:04d}-scores")

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame
 
 from .._journal import Journal
 from .._progress import on_a_line
@@ -65,8 +66,6 @@ class Study(Result):
         )
 
     def _head(self, n):
-        from pandas import DataFrame
-
         pairs = self.document["comparisons"]
         return DataFrame(pairs[:n], columns=["target", "comparator"]), len(pairs)
 
@@ -105,8 +104,6 @@ class Study(Result):
             A line for each comparison: persons of both arms, number of analyses and outcomes,
             ``seconds``, and the ``basis`` of that; or the ``message`` of what cannot be drawn.
         """
-        from pandas import DataFrame
-
         database, begin = _open(database), time.perf_counter()
         lines = [self._count(database, k) for k in range(len(self.document["comparisons"]))]
         seconds = (time.perf_counter() - begin) / len(lines)

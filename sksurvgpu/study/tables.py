@@ -12,6 +12,9 @@ import re
 from pathlib import Path
 
 import numpy as np
+from pandas import DataFrame, concat, read_csv, to_datetime, to_numeric
+from pandas.util import hash_pandas_object
+from scipy.special import ndtr
 from sklearn.utils import murmurhash3_32
 
 from ..data import options
@@ -82,9 +85,6 @@ def check_tables(folder) -> dict:
     Traceback (most recent call last):
     ValueError: the folder has no cm_attrition.csv.
     """
-    from pandas import read_csv
-    from pandas.util import hash_pandas_object
-
     folder, lines = Path(folder), {}
     for name, columns in read_specification().items():
         path = folder / f"{name}.csv"
@@ -113,8 +113,6 @@ def check_tables(folder) -> dict:
 
 def _find_twice(path, key):
     """Name a key that is there twice, if it is one, and not two with one hash."""
-    from pandas import read_csv
-
     table = read_csv(path, dtype=str, keep_default_na=False, usecols=key)[key]
     twice = table.duplicated()
     if twice.any():
@@ -122,8 +120,6 @@ def _find_twice(path, key):
 
 
 def _check_column(file, column, values, rule, n_before):
-    from pandas import to_datetime, to_numeric
-
     is_empty = values == ""
     if rule["required"] and is_empty.any():
         line = n_before + int(is_empty.argmax()) + 2
@@ -193,8 +189,6 @@ class _Writer:
 
     def of_study(self):
         """Tables that have a few lines."""
-        from pandas import DataFrame
-
         study, pairs = self._study, [*map(self._ids_of, self._study["comparisons"])]
         columns = ["target_id", "comparator_id", "target_comparator_id"]
         tables = {"cm_target_comparator": DataFrame(pairs, columns=columns)}
@@ -222,8 +216,6 @@ class _Writer:
 
     def _of_covariates(self):
         """Covariates of any comparison; a kind of them is the last digits of its number."""
-        from pandas import DataFrame, concat
-
         parts = (
             self._result.part(f"{k:04d}-scores") for k in range(len(self._study["comparisons"]))
         )
@@ -246,8 +238,6 @@ class _Writer:
         lines, shown = self._result._lines, self._result.table
         keys = self._keys(lines)
         z = shown["coef"] / shown["standard_error"]
-        from scipy.special import ndtr
-
         shown = shown.assign(llr=lines["llr"].where(shown["coef"].notna()), one_sided=ndtr(-z))
         with np.errstate(over="ignore"):
             for end, column in (("", "coef"), ("_lower", "lower"), ("_upper", "upper")):
@@ -309,8 +299,6 @@ class _Writer:
 
     def _of_outcomes(self, parts, lines, exposures):
         """Tables of outcomes; points of an effect only where it may be looked at."""
-        from pandas import concat
-
         is_shown = (lines["kind"] != "interest") | lines["unblind"]
         may_combine = is_shown | lines["unblind_for_evidence_synthesis"]
         found = {}
@@ -345,8 +333,6 @@ class _Writer:
         return ids[table["outcome"].to_numpy().astype(int)]
 
     def _of_balance(self, parts, ids, lines):
-        from pandas import concat
-
         shared = parts["shared_balance"]
         found = {"cm_shared_covariate_balance": self._tidy(shared.assign(covariate_id=ids), lines)}
         if "balance" in parts:

@@ -2,6 +2,7 @@
 
 import narwhals as nw
 import numpy as np
+from pandas.api.types import infer_dtype
 
 from .texts import Texts
 
@@ -29,11 +30,8 @@ def read_ids(series: nw.Series, label: str) -> np.ndarray | Texts:
         return whole_numbers(series.to_numpy(), label)
     if isinstance(dtype, nw.Categorical | nw.Enum):
         return _of_categories(series, label)
-    elif dtype == nw.Object:
-        from pandas.api.types import infer_dtype
-
-        if infer_dtype(series.to_numpy()) == "integer":
-            return whole_numbers(np.array(series.to_list()), label)
+    if dtype == nw.Object and infer_dtype(series.to_numpy()) == "integer":
+        return whole_numbers(np.array(series.to_list()), label)
     if series.dtype not in (nw.String, nw.Object):
         raise TypeError(f"{label} has dtype {dtype}; identifiers are integers or strings.")
     return Texts.of(series, label)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
+from pandas import Series, isna
 
 from ..data.sources import open_source
 from .ids import is_missing, listed, read_ids
@@ -53,8 +54,6 @@ def _make_unique(labels, ids):
 
 def _read_names(names, covariate_id, name):
     """Names by identifier as Python holds them; missing names are left out."""
-    from pandas import Series, isna
-
     if names is None:
         return {}
     if isinstance(names, Mapping | Series):

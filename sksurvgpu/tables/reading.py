@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
+from pandas import concat
 
 from .._warnings import warn
 from ..data.sources import open_source, to_pandas
@@ -165,8 +166,6 @@ class Persons(NamedTuple):
 
 def read_persons(table, name, id, *, argument="id", each="person", size=BATCH_SIZE) -> Persons:
     """Read a table that is held as a whole, with one line for `each` or several."""
-    from pandas import concat
-
     source = open_source(table, name)
     require(source.columns, id, name, argument)
     label = f"`{name}`[{id!r}]"

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from pandas import DataFrame
 
 from .._tables import Report, Result
 from ..data.design.columns import DENSE, Design
@@ -255,8 +256,6 @@ class Episodes(Result):
     @property
     def table(self):
         """Identifier, start, time and event of the rows, in pandas."""
-        from pandas import DataFrame
-
         columns = {"start": self.start, "time": self.time, "event": self.event}
         return DataFrame({"id": self.ids[self.line], **columns})
 
@@ -267,8 +266,6 @@ class Episodes(Result):
 
 def with_dense(table, X):
     """Join a table of rows with the columns of a design."""
-    from pandas import DataFrame
-
     twice = [name for name in X.names if name in table.columns]
     if twice:
         raise ValueError(

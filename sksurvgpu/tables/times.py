@@ -7,6 +7,7 @@ is one day when clocks change, too.
 
 import narwhals as nw
 import numpy as np
+from pandas.api.types import infer_dtype
 
 from .ids import whole_numbers
 
@@ -130,8 +131,6 @@ def _zone_of(series):
 
 def _has_dates(series):
     """Whether objects are Python's dates, as drivers of databases return them."""
-    from pandas.api.types import infer_dtype
-
     if series.dtype != nw.Object:
         return False
     values = series.to_numpy()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.sparse import csc_array
 
 from ..._memory import available
 from .computed import ComputedColumns
@@ -79,8 +80,6 @@ def spread_rows(design, first, n_rows):
 
 def to_csc(design):
     """Columns of a design, none of which is computed, as a sparse array of scipy."""
-    from scipy.sparse import csc_array
-
     indptr = np.concatenate([[0], np.cumsum(design.n_stored)])
     # scipy wants one index type, int32 where it fits.
     index_type = np.int32 if indptr[-1] < 2**31 else np.int64

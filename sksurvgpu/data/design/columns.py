@@ -10,6 +10,7 @@ silently densified.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from pandas import DataFrame, Index
 
 from ..._threads import over_columns
 from ..._versioned import Versioned
@@ -333,8 +334,6 @@ class Design(Versioned):
 
     def header(self):
         """Return the names of the columns as a table without rows, which scikit-learn can read."""
-        from pandas import DataFrame, Index  # of objects: a million texts of pandas take seconds
-
         empty = np.empty((0, self.n_columns))
         return empty if self.names is None else DataFrame(empty, columns=Index(self.names, object))
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pandas import read_csv, to_numeric
+from pandas.errors import EmptyDataError, ParserError
 
 from ..._tables import Result, counted
 from ..._threads import over_columns
@@ -186,9 +188,6 @@ def _stand_ins(missing, counts, values, names):
 
 def _read_lines(path, columns):
     """Table of a file without a header, whose columns are set apart by white space."""
-    from pandas import read_csv, to_numeric
-    from pandas.errors import EmptyDataError, ParserError
-
     try:
         # Texts are whole: "NA" and "#" are letters of identifiers.
         table = read_csv(path, sep=r"\s+", header=None, dtype=str, na_filter=False, quoting=3)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from pandas import DataFrame, Index, concat
 
 from ..._compile import device, kernel
 from ..._threads import over_columns
@@ -317,8 +318,6 @@ def column_names(design) -> np.ndarray:
 
 def describe_columns(design, groups, weights, n_threads):
     """Table behind `Design.describe`."""
-    from pandas import DataFrame, Index, concat
-
     from ..vectors import check_labels, check_row_values, encode
 
     labels, weight, group = None, None, np.zeros(design.n_rows, np.int64)

@@ -7,6 +7,8 @@ value_ptr, names.
 import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
+from pandas import SparseDtype
+from pandas.api.types import is_complex_dtype, is_numeric_dtype
 
 from ..by_column import check_column_names
 from ..vectors import check_unmasked
@@ -244,9 +246,6 @@ def _is_narwhals_number(dtype):
 
 
 def _is_pandas_number(dtype):
-    from pandas import SparseDtype
-    from pandas.api.types import is_complex_dtype, is_numeric_dtype
-
     dtype = dtype.subtype if isinstance(dtype, SparseDtype) else dtype
     return is_numeric_dtype(dtype) and not is_complex_dtype(dtype)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from itertools import chain
 
 import numpy as np
+from pandas import DataFrame, Index, isna
 
 from ..._warnings import warn
 from ..by_column import similar
@@ -118,8 +119,6 @@ def multi_state(
 
 def _read_destination(destination, origin):
     """Rows that end in another state, and the labels of these."""
-    from pandas import isna
-
     given = as_vector(np.asarray(to_host(destination), dtype=object), "destination")
     check_length(given, "destination", origin.size, "origin")
     goes = ~isna(given)
@@ -274,8 +273,6 @@ def transition_table(y):
     --------
     See `multi_state`.
     """
-    from pandas import DataFrame, Index
-
     items, labels = read_states(y)
     codes = list(labels)
     order, follows = _by_person(items["subject"], items["start"])
