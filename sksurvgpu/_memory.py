@@ -1,7 +1,5 @@
 """How much memory there is for what a fit can do without."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 UNKNOWN = 2.0**32  # where the system does not say

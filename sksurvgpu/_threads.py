@@ -5,8 +5,6 @@ which may be a path of penalties on all rows.  So long work in threads asks betw
 (`go_on`) whether its caller, or a caller of its caller, still waits for it.
 """
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Pickles that know which version of the package made them, and say so where another one reads."""
 
-from __future__ import annotations
-
 from sklearn.exceptions import InconsistentVersionWarning as WarningOfScikitLearn
 
 from . import __version__

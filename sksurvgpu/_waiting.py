@@ -3,8 +3,6 @@
 Apart from `_progress`, because kernels come from disk before scikit-learn is imported.
 """
 
-from __future__ import annotations
-
 import sys
 
 NOTICEABLE = 1.0  # seconds of compiling that are told

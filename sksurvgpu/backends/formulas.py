@@ -1,7 +1,5 @@
 """Scalar formulas that every backend compiles: written once, called from any kernel."""
 
-from __future__ import annotations
-
 from math import isfinite
 
 from numba import njit

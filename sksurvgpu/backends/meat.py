@@ -9,8 +9,6 @@ of x up to a cell, and the mean of x over the risk set of a cell,
 and under Efron's ties less ``w delta`` times what tied deaths are spared of H.
 """
 
-from __future__ import annotations
-
 from itertools import combinations_with_replacement
 
 import numpy as np

@@ -22,8 +22,6 @@ proposal and one for the decision, and one logarithm.  Why bounds before series:
 and 1 - v <= exp(-v) decide nine of ten attempts without an exponential.
 """
 
-from __future__ import annotations
-
 import math
 
 from numba import njit

@@ -13,8 +13,6 @@ Each mixture knows the density of d with :math:`\lambda` integrated out, and dra
 :math:`\lambda^{-2}` given d exactly: a scale is then drawn without the local ones, which follow.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

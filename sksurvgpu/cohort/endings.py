@@ -14,8 +14,6 @@ of a time since the event; the logit of :math:`\pi` is linear in t. Ages are in 
 models the one with the smallest AIC is taken.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from pandas import DataFrame, MultiIndex
 from scipy.optimize import minimize

@@ -7,8 +7,6 @@ the effect of season a periodic one over the months 1 to 12. What a row has is t
 on the first day of the month, or of observation, and those of the calendar month.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from pandas import to_datetime
 from scipy.interpolate import BSpline

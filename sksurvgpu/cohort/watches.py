@@ -5,8 +5,6 @@ have not signalled is known exactly. A systematic error, normal on the scale of 
 multiplies rates, or odds, by its exponential throughout a watch: probabilities are means over it.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Transformers of numeric columns, for models that are sums of functions of one column each."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Dealing out units of rows to folds, each with its share of every kind of outcome."""
 
-from __future__ import annotations
-
 import numpy as np
 
 MOST_KINDS = 10

@@ -1,7 +1,5 @@
 """Products of columns, for models in which the effect of one column depends on another."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted

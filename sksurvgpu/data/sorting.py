@@ -6,8 +6,6 @@ digits of 11 bits, from the lowest on: 2,048 places that are written to stay in 
 that all have in common, as the lower ones of whole numbers, is left out.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .._compile import kernel

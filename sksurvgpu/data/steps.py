@@ -1,7 +1,5 @@
 """Steps of numeric columns at thresholds, of which a code a row is stored."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 

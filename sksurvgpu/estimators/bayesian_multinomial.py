@@ -1,7 +1,5 @@
 """Bayesian multinomial logistic regression."""
 
-from __future__ import annotations
-
 from numbers import Real
 
 import numpy as np

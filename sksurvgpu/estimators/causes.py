@@ -1,7 +1,5 @@
 """Hazards of all kinds of event, and the incidences that follow from them."""
 
-from __future__ import annotations
-
 import numpy as np
 from pandas import DataFrame, Index
 

@@ -1,7 +1,5 @@
 """Models of competing risks."""
 
-from __future__ import annotations
-
 from sklearn.base import _fit_context
 
 from ..data.checks import check_sample_weight

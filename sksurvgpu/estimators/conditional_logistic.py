@@ -1,7 +1,5 @@
 """Conditional logistic regression."""
 
-from __future__ import annotations
-
 from sklearn.base import _fit_context
 
 from ._base import ConditionalModel

@@ -1,7 +1,5 @@
 """Logistic regression."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.metrics import accuracy_score

@@ -1,7 +1,5 @@
 """Hazards of all transitions between states, and the probabilities of states that follow."""
 
-from __future__ import annotations
-
 import numpy as np
 from pandas import DataFrame, MultiIndex
 from sklearn.utils import check_random_state

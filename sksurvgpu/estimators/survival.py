@@ -1,7 +1,5 @@
 """Survival models: docstrings, defaults, and what can be predicted from them."""
 
-from __future__ import annotations
-
 from sklearn.base import _fit_context
 
 from ..data.checks import check_sample_weight

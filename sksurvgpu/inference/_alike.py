@@ -5,8 +5,6 @@ they have the same values and leave the same risk sets. One of them has the weig
 no risk set, as those of strata without an event, count in the sum of weights alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -14,8 +14,6 @@ is right for many rows where the model of risks is, or those of treatment and of
 Where all are, their errors do not add to the variance of the terms over rows.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from pandas import isna
 from sklearn.utils import _safe_indexing

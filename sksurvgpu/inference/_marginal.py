@@ -9,8 +9,6 @@ else those of Gauss and Legendre over panels one w wide, from where log L falls 
 or stays level. What is level has an integral in closed form.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, logsumexp

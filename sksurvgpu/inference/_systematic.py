@@ -9,8 +9,6 @@ The calibrated interval holds every x that y does not reject: with z the quantil
 ends solve :math:`a + b x - y = \pm z \sqrt{(c + d |x|)^2 + s^2}`.
 """
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

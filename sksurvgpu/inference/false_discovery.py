@@ -14,8 +14,6 @@ column compares the densities of :math:`z_j / \sqrt{C_j}` under chance and of th
 (Miller and Breheny 2023).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from pandas import DataFrame, Index
 from scipy.special import ndtr

@@ -3,8 +3,6 @@
 As `patterns.risk_sets.cpu_tree`, whose nodes these are, with a row of numbers each.
 """
 
-from __future__ import annotations
-
 from .._compile import device
 
 

@@ -10,8 +10,6 @@ Breslow's and Efron's approximations are Cox's partial likelihood with every set
 rows all leave at one time: see `cox`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..patterns.subsets import SubsetPattern

@@ -10,8 +10,6 @@ The logarithm of an era's length or of an exposure is an offset.  Groups without
 one row, contribute nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..patterns.groups import GroupPattern

@@ -10,8 +10,6 @@ G is the Kaplan-Meier curve of the censoring under the case weights c, so that a
 row given twice.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..patterns.carried import CarriedPattern

@@ -4,8 +4,6 @@ All models are judged by the same rows of every replicate, so that what is commo
 their differences. A person of several rows is drawn as a whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -8,8 +8,6 @@ what treating one with an event gains. With F the observed risk of those above p
 (Vickers and Elkin 2006; Vickers, Cronin, Elkin and Gonen 2008 with censoring and competing events).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -13,8 +13,6 @@ F without row i has one row less at risk at all times until that of i, and the e
 there; what follows is as it was. One pass over times with a row less serves all rows.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from pandas import DataFrame
 from scipy.optimize import minimize

@@ -21,8 +21,6 @@ the influence of a row is Z(t) + G(t) U(t), U as for log S (see `jackknife`), an
 S(s-) 1{event = k} / n - G(s) 1{event} q(s) and the hazards S(s-) h_k / n - G(s) q(s) h.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .jackknife import running_products, without_noise

@@ -1,7 +1,5 @@
 """Groups of columns as users name them: labels, mappings, prefixes of names, transformers."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

@@ -15,8 +15,6 @@ Every step lets the objective fall, and there are finitely many partitions.  Tib
 (2011) follow the dual of this; here the flow is that of Hoefling (2010), tested set by set.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg.lapack import dposv
 from scipy.sparse import csr_array

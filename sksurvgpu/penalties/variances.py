@@ -3,8 +3,6 @@
 On the sum scale a Laplace prior of variance v has strength sqrt(2 / v), a normal one 1 / v.
 """
 
-from __future__ import annotations
-
 from numbers import Integral
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Axes of effects: coefficients, or their ratios in plain numbers on a logarithmic axis."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ._style import CHARACTER, GUIDE, size_of, text_size

@@ -1,7 +1,5 @@
 """Who is left after each step of a study, and whom it left out."""
 
-from __future__ import annotations
-
 from textwrap import fill
 
 import numpy as np

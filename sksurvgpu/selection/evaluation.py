@@ -8,8 +8,6 @@ rows held out by themselves. Where rows or groups are independent, both are the 
 Either is one evaluation under other weights, all of them a batch.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial

@@ -5,8 +5,6 @@ only their ratios matter, and on a device they are alike: on an H100 a matrix to
 a diagonal where the table says 14 (10^6 x 1,000, 5 % ones, 2026-11).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 PAIR = 0.9  # two entries that lie in one row, added to a matrix

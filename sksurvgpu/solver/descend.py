@@ -5,8 +5,6 @@ An iteration looks at the violations of stationarity, has a model of the columns
 objective, and learns from the gradient there (`secants`).
 """
 
-from __future__ import annotations
-
 from copy import copy
 from functools import partial
 

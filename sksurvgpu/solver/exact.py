@@ -4,8 +4,6 @@ Same optimum as `majorized`, reached with a scan over the risk sets for every co
 the reference that results are checked against, and the baseline of the benchmarks.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..backends.contract import Operations, ask

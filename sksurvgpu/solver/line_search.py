@@ -1,7 +1,5 @@
 """Line search on the true objective: local curvature is no global bound."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..backends.contract import Operations, ask

@@ -9,8 +9,6 @@ are exact, whatever its age.  Bases are
     LentModel   the model of another fit, a `problem.Loan`
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..backends.contract import Operations, ask

@@ -3,8 +3,6 @@
 No column is: what a fit asks of rows, and what it is told, is translated.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..backends.contract import Request

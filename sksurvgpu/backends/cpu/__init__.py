@@ -1,7 +1,5 @@
 """The CPU backend: Numba kernels on threads."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..._memory import available

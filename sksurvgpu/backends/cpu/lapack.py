@@ -5,8 +5,6 @@ Arrays are float64 in C order and worked on in place; rows to us are columns to 
 upper triangle is our lower one.
 """
 
-from __future__ import annotations
-
 from ctypes import CFUNCTYPE, byref, c_char, c_double, c_int, c_void_p
 
 from numba.extending import get_cython_function_address

@@ -4,8 +4,6 @@ Small matrices go to kernels of ours, where a call of LAPACK would take longer t
 A lower factor fills the lower triangle of its matrix; what is above is not touched and not read.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

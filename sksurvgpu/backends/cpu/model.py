@@ -4,8 +4,6 @@ It is ``-u'v + v'Mv/2`` with v = Xd, M = diag(h) - sum_k h_k h_k'/N_k, and outli
 what it keeps is h, one number a row, and what a pattern's centring keeps of its bins.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from . import tile_gram

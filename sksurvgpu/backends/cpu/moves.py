@@ -1,7 +1,5 @@
 """Sizes of a move v = a - b of the predictor: how far it goes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..._compile import device, kernel

@@ -6,8 +6,6 @@ over risk sets took 14 times as long, as Numba then counts references to all arr
 with one weight that is read for all rows, 1.25 times.
 """
 
-from __future__ import annotations
-
 from numba import types
 from numba.extending import overload
 

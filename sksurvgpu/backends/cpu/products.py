@@ -1,7 +1,5 @@
 """Sums over rows that steps are measured by, and slopes along whole columns."""
 
-from __future__ import annotations
-
 from ..._compile import kernel
 from .columns import dot
 

@@ -1,7 +1,5 @@
 """Random arrays on the CPU: a row for each chain, every number by its address."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..._compile import BOUND, kernel, specialize

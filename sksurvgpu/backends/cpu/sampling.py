@@ -1,7 +1,5 @@
 """Operations of samplers on the CPU: arrays of NumPy, random numbers, linear algebra."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.sparse import issparse
 

@@ -4,8 +4,6 @@ A row costs eta and its trial 16 bytes, u 8, a quadratic model 24 and its bin 2,
 distinct event time 16 for scans, 8 for deaths, 8 for its time.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np

@@ -25,8 +25,6 @@ categories costs m exponentials a row and not m^2; a row's are taken anew where 
 or where too little is left of the others.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

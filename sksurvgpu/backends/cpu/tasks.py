@@ -9,8 +9,6 @@ Blocks are those of the plan, whatever the number of threads, and what they sum 
 their order: results have the same bits for any.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..._compile import BOUND, kernel, part_of_loop, specialize

@@ -6,8 +6,6 @@ do, and hand the lock to each other at a cost.  Both are counted and not timed, 
 the same on every machine.
 """
 
-from __future__ import annotations
-
 import threading
 from contextlib import contextmanager
 from functools import cache

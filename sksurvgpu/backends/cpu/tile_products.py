@@ -11,8 +11,6 @@ copies are added up by row first, or sums over columns spread over copies last, 
 of the same pieces.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Arrays on a device, and how arguments of a launch are told to the driver: in words of 64 bits."""
 
-from __future__ import annotations
-
 import ctypes
 import struct
 import threading

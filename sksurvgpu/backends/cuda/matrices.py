@@ -1,7 +1,5 @@
 """Matrices of the fits of a session: which rows of Q are multiplied, and what becomes of it."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 

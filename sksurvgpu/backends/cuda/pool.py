@@ -4,8 +4,6 @@ What an array leaves is kept by its size for the next one of that size: repeated
 sizes, and all that is done to memory is in the order of one stream.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from threading import RLock
 from weakref import finalize

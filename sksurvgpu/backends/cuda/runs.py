@@ -4,8 +4,6 @@ A thread whose position begins a run adds up its first `SHORT` positions, and a 
 of a longer one.  So the order of a sum is that of positions, whatever the number of threads.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from ..._compile import BOUND, bind

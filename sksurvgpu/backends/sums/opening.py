@@ -1,7 +1,5 @@
 """Opening a problem: what partitions say of their rows becomes a plan of all of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,8 +3,6 @@
 Functions take designs and make others by `replace`; `columns`, which calls them, has the class.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -11,8 +11,6 @@ A column is compared with the first of each lot of duplicates only. A pass over 
 product of sketches of p^2 B / 2 additions in float32: 0.3 s for 10,000 columns.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

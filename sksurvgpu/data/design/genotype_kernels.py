@@ -1,7 +1,5 @@
 """Kernels that read columns of genotypes, four of which are in a byte (`genotypes`)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..._compile import device, kernel

@@ -1,7 +1,5 @@
 """A transformer whose columns keep their names, however sparse they are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

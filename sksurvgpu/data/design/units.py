@@ -6,8 +6,6 @@ centred, and their means given back to the baseline. Squares of values beyond `L
 its inverse leave the range of floating point.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

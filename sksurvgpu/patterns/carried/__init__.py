@@ -3,8 +3,6 @@
 `plan` has the lanes along which they are carried, `weigh` the curves of censoring that weigh them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..pattern import Lazy

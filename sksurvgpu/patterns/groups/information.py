@@ -1,7 +1,5 @@
 """Information of models whose rows are in groups, within which the mean is free."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.sparse import csr_array
 

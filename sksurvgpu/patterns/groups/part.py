@@ -3,8 +3,6 @@
 The CPU backend's rows serve as they are, on those of the partition as if these were all.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

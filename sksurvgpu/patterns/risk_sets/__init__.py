@@ -3,8 +3,6 @@
 `plan` has the integers that times become, `weigh` what weights make of them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..contests import Contests

@@ -4,8 +4,6 @@ A coordinate needs the scan of (w, w x, w x^2) over all cells: three suffix sums
 pass, transformed and reduced to slope and curvature on the way (a formula of the likelihood).
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -7,8 +7,6 @@ of which those of a range make its sum.  Where numbers differ by more than doubl
 each other, exits minus entries lose what is small, and these sums do not.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..._compile import BOUND, device

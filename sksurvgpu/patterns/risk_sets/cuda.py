@@ -6,8 +6,6 @@ on their own scales (`rake.add_scaled`).  The cells hold log a, log A and the lo
 holds log w until the last phase.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache, cached_property
 

@@ -3,8 +3,6 @@
 Plans are those of `groups` with all rows in one.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..contests import Contests

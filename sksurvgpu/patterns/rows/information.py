@@ -1,7 +1,5 @@
 """Information of generalized linear models; all rows are a group where there is an intercept."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..groups.information import GroupView

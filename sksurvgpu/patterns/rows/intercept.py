@@ -12,8 +12,6 @@ Beyond the nodes scores go on as ``a - b exp(k t)``, whose root is known.  Poiss
 so are the tails of other links.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.optimize import brentq

@@ -4,8 +4,6 @@ An intercept couples all rows: the coordinator finds it from sums at `messages.n
 and then it is a part of the offset.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Matched sets in partitions that have them as a whole."""
 
-from __future__ import annotations
-
 from ...backends.sums.joined import Joining
 from ..groups.part import GroupsInPart, JoinedGroups
 
