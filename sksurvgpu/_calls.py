@@ -1,7 +1,5 @@
 """How public functions are called: names of the release before, and what to do about slips."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature

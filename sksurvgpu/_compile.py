@@ -11,8 +11,6 @@ process.  Fast-math is off because LLVM then turns gathers into vector gathers, 
 five times slower than scalar loads on common server processors.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import logging

@@ -1,7 +1,5 @@
 """Text that several docstrings share, written once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from inspect import cleandoc

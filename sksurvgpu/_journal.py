@@ -7,8 +7,6 @@ there. What cannot be read is computed again, which gives the same bits. The loc
 and dies with the process that holds it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

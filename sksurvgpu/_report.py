@@ -1,7 +1,5 @@
 """A page about the tour of ``python -m sksurvgpu``: one file, with its figures in it."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from html import escape

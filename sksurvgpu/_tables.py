@@ -1,7 +1,5 @@
 """Results show themselves: what they are in a line, and the first rows of a table below it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from html import escape
 from typing import Any, ClassVar

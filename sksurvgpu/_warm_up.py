@@ -4,8 +4,6 @@ What is compiled depends on types alone: small fits of every kind leave the code
 a device it depends on sizes, too, where rows of a fit are too many for shared memory.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from functools import partial

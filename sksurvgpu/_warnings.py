@@ -5,8 +5,6 @@ Scikit-learn wraps ``fit``, pipelines call it, and searches call it through jobl
 A thread that fits one of many models keeps what its fits warn of, for a table of results.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Where fits run: backends by the names that users may ask for.  `contract` says what one is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any, NamedTuple

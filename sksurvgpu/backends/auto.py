@@ -14,8 +14,6 @@ Every fit is counted as the first of its process.  ``python -m benchmarks.gpu pa
 and ``benchmarks.gpu.crossover`` writes the file; without it the CPU is taken.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

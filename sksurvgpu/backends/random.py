@@ -16,8 +16,6 @@ draw that needs more than one block of four words counts the blocks.
 No argument makes a formula loop forever: what is not a distribution gives NaN.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

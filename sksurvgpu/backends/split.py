@@ -3,8 +3,6 @@
 The first has the calling thread.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise, starmap
 

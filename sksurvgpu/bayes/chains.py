@@ -6,8 +6,6 @@ chain.  What a sweep does lies in compiled code that holds no lock.  On a device
 sampler, which the calling thread drives.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from itertools import repeat

@@ -22,8 +22,6 @@ before the first that is not positive and are made to fall (Geyer 1992):
 Bulk ESS is that of z, tail ESS the smaller one of the indicators of both 5 % tails.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 

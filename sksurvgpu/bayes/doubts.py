@@ -1,7 +1,5 @@
 """Doubts about draws, as messages: limits of Vehtari et al. (2021)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 LARGEST_R_HAT = 1.01

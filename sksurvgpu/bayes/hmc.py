@@ -23,8 +23,6 @@ gradient of all coefficients and their squares: normal with d = 20, for 2, 3, 4,
 up to a half; 0.7 gains nothing.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from typing import NamedTuple

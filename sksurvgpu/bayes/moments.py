@@ -8,8 +8,6 @@ m) of the N draws so far, and m', S' of the k new ones, they become
 (Chan, Golub & LeVeque 1983), which loses no digits where the mean is large beside the spread.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 import numpy as np

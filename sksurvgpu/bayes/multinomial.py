@@ -15,8 +15,6 @@ Variables drawn before the other categories moved would belong to other offsets,
 another distribution.  Costs n q^2 a category.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

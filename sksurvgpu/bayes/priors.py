@@ -15,8 +15,6 @@ lambda2 is fixed or Gamma(shape, rate). A prior draws v_j and g given all else, 
 density of log g for samplers that draw g with the coefficients integrated out.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import IntEnum, auto

@@ -13,8 +13,6 @@ centring empties, the unit vector s of the roots of weights, and sparse ones sta
 centring subtracts is then a matrix of rank one, s (s'X).
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

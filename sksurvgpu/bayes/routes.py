@@ -16,8 +16,6 @@ by.  All give
 as a sum of squares, and log_det = log|I + X D X'|; X V X' or its like is formed once for all g.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -25,8 +25,6 @@ steps and with step 4 alone for scales: Cox model of 500 rows and 20 columns 2,5
 rows and 100 columns 190 and 30.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple

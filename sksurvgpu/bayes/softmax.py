@@ -12,8 +12,6 @@ is of moderate order, and beyond by L-BFGS in coordinates that are standard norm
 that the blocks of single categories, or the diagonal, say so.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

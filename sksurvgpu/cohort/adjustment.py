@@ -7,8 +7,6 @@ Of n1 treated rows and n0 comparators in a stratum, with n = n1 + n0,
     treated rows weigh n / n1 and comparators n / n0      average effect in all (ate).
 """
 
-from __future__ import annotations
-
 import narwhals as nw
 import numpy as np
 from pandas import Series, factorize

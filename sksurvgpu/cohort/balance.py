@@ -11,8 +11,6 @@ The variance of a column of zeros and ones is m (1 - m); others divide by n - 1,
 number of rows (sum w)^2 / sum w^2 for n under weights (Austin and Stuart 2015).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

@@ -4,8 +4,6 @@ Days are whole, and both the first and the last day at risk count: an event on t
 time 1, and so has who is at risk on one day only. CohortMethod's study populations are counted so.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .._calls import renamed

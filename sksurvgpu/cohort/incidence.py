@@ -10,8 +10,6 @@ the variance 1 / (d p (1 - p)) (Schoenfeld 1983). A test of size alpha finds one
 that is as far from 0 as z_{1 - alpha / 2} + z_power standard errors.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

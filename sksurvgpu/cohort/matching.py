@@ -1,7 +1,5 @@
 """Matched sets: a treated person and comparators with nearly the same propensity score."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..data import options

@@ -3,8 +3,6 @@
 Of several periods of observation of a person `observe` finds the one that a study begins in.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

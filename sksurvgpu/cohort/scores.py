@@ -8,8 +8,6 @@ score would be with arms of one size,
 so that 0.5 is the preference for neither arm, whichever is the rarer one.
 """
 
-from __future__ import annotations
-
 from numbers import Real
 
 import numpy as np

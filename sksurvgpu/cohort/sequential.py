@@ -13,8 +13,6 @@ much of alpha is used by t (Lan and DeMets 1983), and the boundaries follow by i
 after the other (Armitage, McPherson and Rowe 1969).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

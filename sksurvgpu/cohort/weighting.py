@@ -9,8 +9,6 @@ With the score e, the share P of treated, and rows treated : comparators,
 Stabilized weights add up to about the persons of each arm (Robins, Hernán and Brumback 2000).
 """
 
-from __future__ import annotations
-
 from numbers import Real
 
 import numpy as np

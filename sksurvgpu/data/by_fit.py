@@ -1,7 +1,5 @@
 """Numbers of rows by fit of a batch: arrays (n_rows, n_fits), or less memory for as much."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Coefficients of a fit, and what intervals of linear functions of them are made of."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

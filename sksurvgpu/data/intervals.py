@@ -1,7 +1,5 @@
 """Tables of estimates with intervals and tests, for all results that have some."""
 
-from __future__ import annotations
-
 import numpy as np
 from pandas import DataFrame, Index, Series
 

@@ -1,7 +1,5 @@
 """Columns of a model: columns of X in some pieces of time, perhaps with their means taken out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 A check gives a plain value back, or says which argument has which value, and the rule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from numbers import Integral, Real
 from typing import NoReturn

@@ -6,8 +6,6 @@ of this package say so by their base, collections of Dask by the package that th
 Where rows are in partitions, `partitions.dask.as_rows` gives their handle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn

@@ -10,8 +10,6 @@ uncorrelated with it and with each other, of variances 1, :math:`\mu_2 / \mu_1, 
 as they wind more (Demmler and Reinsch 1975).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -9,8 +9,6 @@ and a path or a cross-validation calls the same four with more penalties or weig
 itself changes in the last step only, so that a fit that fails leaves the one before it whole.
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 from numbers import Integral, Real
 

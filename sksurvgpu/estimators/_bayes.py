@@ -5,8 +5,6 @@ from the backend's `Sampling`. The estimator changes only after all chains have 
 that fails leaves the one before it whole.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from numbers import Integral

@@ -1,7 +1,5 @@
 """The columns of X as estimators read them, scikit-learn's checks of them, and that of strata."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models with a baseline hazard: the curves that they predict for rows."""
 
-from __future__ import annotations
-
 import numpy as np
 from pandas import DataFrame, Index
 

@@ -1,7 +1,5 @@
 """Base of all estimators of the package, with penalties or with posteriors."""
 
-from __future__ import annotations
-
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 

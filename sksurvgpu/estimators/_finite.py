@@ -11,8 +11,6 @@ the columns' ranges. So where the least eigenvalue of the information in these u
 That holds at every point, and best near the optimum, to which Newton steps lead.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg import LinAlgError, eigh
 

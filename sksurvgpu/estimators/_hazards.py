@@ -5,8 +5,6 @@ of it. `fit_hazards` makes of these a fitted model for each name, and everything
 such models.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A multinomial model before it is sampled: priors as users give them, the mode, labels."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.sparse import hstack, issparse
 

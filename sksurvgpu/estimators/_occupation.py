@@ -13,8 +13,6 @@ Where the clock starts anew in each state, the product does not hold: times in s
 :math:`P(T > d) = e^{-A_i(d)}`, and the states that are entered then, are drawn.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -7,8 +7,6 @@ two classes, they tell when they are asked for the first time, and are told afte
 the text.  Predictions are made where the rows are, one partition at a time.
 """
 
-from __future__ import annotations
-
 import json
 from functools import partial, wraps
 from importlib import import_module

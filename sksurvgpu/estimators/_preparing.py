@@ -1,7 +1,5 @@
 """From the arguments of `fit` to the checked input of fits, wherever the rows are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral

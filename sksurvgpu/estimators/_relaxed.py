@@ -11,8 +11,6 @@ Where the columns of a support are collinear or separate the events, there is no
 is NaN.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

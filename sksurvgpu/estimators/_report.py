@@ -1,7 +1,5 @@
 """A fit in words: its table of coefficients, its card in notebooks, that it is empty."""
 
-from __future__ import annotations
-
 import sys
 from html import escape
 

@@ -27,8 +27,6 @@ Differences within SLACK of a column's range count as none: what is so nearly se
 separated. Indicators and other integers are decided exactly.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg import qr
 from scipy.optimize import linprog

@@ -1,7 +1,5 @@
 """Pickles of version 0.2, whose estimators kept what a fit had found in attributes of their own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ._columns import Header

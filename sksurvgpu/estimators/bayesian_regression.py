@@ -1,7 +1,5 @@
 """Bayesian linear regression with shrinkage priors, and the noise for which they are proper."""
 
-from __future__ import annotations
-
 from numbers import Real
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Baseline hazards of several kinds of event or transitions, and what follows from all of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

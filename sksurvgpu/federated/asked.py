@@ -3,8 +3,6 @@
 Work is counted in numbers that are read, a billion of which take about a second and a half.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 

@@ -7,8 +7,6 @@ in each cell, unless there are so many that nobody can list them, or most rows h
 where some column has measured values.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..data.design.entries import entries_of

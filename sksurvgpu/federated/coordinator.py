@@ -4,8 +4,6 @@ It begins a programme and hands on what sites say to each other.  Then it asks f
 more: it adds the parts of a sum, gives the sum to all, and runs the fit on it as they do.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

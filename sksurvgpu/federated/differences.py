@@ -24,8 +24,6 @@ compare the first L tokens of two columns: where the columns differ in fewer tha
 k - 1 of the tokens of the list that ends first are in the other list, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

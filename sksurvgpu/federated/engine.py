@@ -5,8 +5,6 @@ fit asks for it asks for nobody: a site works out its own part, `exchange` adds 
 others, and the sum is the answer.  The coordinator has no part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields, replace
 from hashlib import sha256

@@ -4,8 +4,6 @@ A site has a folder of its name: ``000007.message`` is answered by ``000007.answ
 whole, as they are renamed when they are written.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Forms of what sites say in the clear and of sums: what comes from elsewhere is checked here."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .words import PRIME

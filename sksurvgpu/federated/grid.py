@@ -11,8 +11,6 @@ next one begins.  What happens after g_K counts as not seen: follow-up ends ther
 A row stands for a person once: with several rows, by the last one of its kind.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

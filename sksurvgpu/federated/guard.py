@@ -5,8 +5,6 @@ of every table, refuses points at which one row is much of a cell, and withholds
 few rows where only the rate of a fit depends on it.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ has taken part, and by nobody a site alone.  A table is over all cells of the pr
 zeros where it owns none.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple

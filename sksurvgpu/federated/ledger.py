@@ -3,8 +3,6 @@
 In a file, it survives the process, so that a site that is started again does not begin anew.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from functools import partial

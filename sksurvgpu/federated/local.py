@@ -5,8 +5,6 @@ and rows that count for nothing are gone.  Then a partition (`backends.sums.part
 the rules do not release is refused, or taken out where only the rate of a fit depends on it.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any

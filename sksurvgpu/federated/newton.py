@@ -21,8 +21,6 @@ is what that of entries of H does to the step s.
 Logistic: z_i = (1, x_i), g = sum_i z_i (y_i - p_i), H = sum_i z_i z_i' p_i (1 - p_i).
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

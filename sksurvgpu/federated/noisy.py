@@ -1,7 +1,5 @@
 """Fits over sites whose sums all have noise: what can be fitted so, and what comes of it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A row that cannot, or is longer than was said, is left out or shortened by itsel
 is refused by what columns there are and of which type.
 """
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

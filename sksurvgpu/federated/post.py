@@ -1,7 +1,5 @@
 """Messages to sites, and their answers; sums of these, and a file by which a fit goes on."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256

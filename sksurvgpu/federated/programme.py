@@ -4,8 +4,6 @@ It names an estimator of this package with its parameters, what is done after it
 times that may be told apart.  Whoever has read and accepted it knows every message that comes.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 from dataclasses import dataclass

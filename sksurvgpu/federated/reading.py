@@ -5,8 +5,6 @@ nothing are gone.  Times are asked for once in a site's life: what a second set 
 addition, an answer or a refusal alike, is of the rows that lie between the two.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields, is_dataclass, replace
 from hashlib import blake2b, sha256
 

@@ -1,7 +1,5 @@
 """Rules of what a site releases, and what of its rows they leave."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from numbers import Real
 

@@ -6,8 +6,6 @@ has changed it.  Masks and tags depend on all that was exchanged before: who was
 thing than the others has masks that do not cancel.
 """
 
-from __future__ import annotations
-
 from hashlib import blake2b, sha256
 from queue import Queue
 from threading import Thread

@@ -4,8 +4,6 @@ A site takes a programme or refuses it.  From then on nobody asks it anything: i
 the programme itself, and all that it is sent are sums.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -5,8 +5,6 @@ it has no rows of a kind there, or enough.  What is enough in two neighbouring s
 together.  The most spans side by side of which all sites say so are the cells of the fit.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .grid import KINDS, Times

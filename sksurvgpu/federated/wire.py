@@ -8,8 +8,6 @@ that nothing that is read takes more memory than the bytes that came, types of a
 booleans and text, and every field is checked against its declared type.
 """
 
-from __future__ import annotations
-
 import json
 import zipfile
 from dataclasses import dataclass, fields, is_dataclass

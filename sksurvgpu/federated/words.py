@@ -10,8 +10,6 @@ N is exact.  Sums of 1,000 sites stay apart modulo p: lo adds up to less than 1,
 < p, and hi, like a count of size below 2**50, to less than 2**60 - 1 = (p - 1) / 2 in size.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 __all__ = [

@@ -5,8 +5,6 @@ them in no particular way. What is told of a fit is that of the model without th
 such a set, whose fit is the same (`Inverse.without_dependent`).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -13,8 +13,6 @@ slope of L at v = 0 is :math:`(|Z'u|^2 - \mathrm{tr} H)/2`: the variance is zero
 positive.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np

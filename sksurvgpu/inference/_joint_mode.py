@@ -12,8 +12,6 @@ clusters and columns have in common. Of H there is its diagonal d, sums of h by 
 what is left of H as clusters become many and small.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from typing import Any

@@ -11,8 +11,6 @@ predictor, s = H + 1/v, and the intercepts b that are best at the coefficients, 
 as b moves by minus the means :math:`\sum_{i \in g} w_i x_i / s_g` along the coefficients.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 

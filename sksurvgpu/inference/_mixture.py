@@ -8,8 +8,6 @@ with the distance from there: equal steps of t in ``mu = c + s sinh(t)`` and ``t
 t the density is smooth, and cubics through it are integrated exactly.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

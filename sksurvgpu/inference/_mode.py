@@ -11,8 +11,6 @@ implicitly, which needs no centred columns; Newton's method, which ends after on
 Hessian unless the intercept has a prior, does the rest.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

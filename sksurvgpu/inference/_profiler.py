@@ -11,8 +11,6 @@ log-likelihood alone, l(b, theta(b)), is q + p(theta(b)). Where theta moves smoo
 on top.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any

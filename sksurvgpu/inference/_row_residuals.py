@@ -14,8 +14,6 @@ Newton's method in others.
 Counts within groups are those of a Poisson model with an intercept for each group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

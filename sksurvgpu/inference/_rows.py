@@ -5,8 +5,6 @@ coefficients. It is recomputed from the data that the caller passes, and the log
 whether these are the data of the fit.
 """
 
-from __future__ import annotations
-
 from inspect import signature
 
 import numpy as np

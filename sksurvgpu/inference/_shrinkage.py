@@ -6,8 +6,6 @@ takes the mean square of a group's coefficients for their variance, with one mor
 the scale's prior, so that no scale goes to zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real

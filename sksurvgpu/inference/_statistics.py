@@ -1,7 +1,5 @@
 """A fit in a few numbers, as clinicians know them from R's ``summary`` of ``coxph``."""
 
-from __future__ import annotations
-
 import numpy as np
 from pandas import Series
 

@@ -4,8 +4,6 @@ A replicate is a weight for every unit (row, subject, matched set or group), mad
 and its number whenever a fit asks for it, so that results depend on neither threads nor order.
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial

@@ -4,8 +4,6 @@ The calibrated p-value is that of an estimate under the empirical null: the dist
 estimates of negative controls, each of which has a standard error of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

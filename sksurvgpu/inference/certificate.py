@@ -7,8 +7,6 @@ coefficients that may move both ways without a kink, a stationary point is a str
 whatever the other coefficients do: no other minimum is near (Breheny and Huang 2011).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

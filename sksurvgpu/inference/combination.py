@@ -7,8 +7,6 @@ computed by quadrature (`_mixture`). No site needs an estimate: where no one wit
 an event, the likelihood is highest at minus infinity, and says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Coefficients as readers want them: contrasts, larger units, factors with their reference."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

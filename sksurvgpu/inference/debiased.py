@@ -16,8 +16,6 @@ models Xia, Nan and Li 2021).  The dual of that quadratic program is a lasso,
 whose stationarity is the constraint.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

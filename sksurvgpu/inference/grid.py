@@ -11,8 +11,6 @@ Where slopes at the points are known, cubics replace the lines: an interval is h
 halves again where the middle was not where the cubic had it. A tenth of the points is enough then.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

@@ -12,8 +12,6 @@ estimated, as that of the smaller model for the score; its Wald statistic over i
 freedom has an F distribution.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Likelihood-ratio test of two nested fits."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import dataclass
 

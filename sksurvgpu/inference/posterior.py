@@ -1,7 +1,5 @@
 """Posterior distributions of the models' coefficients, and of the scales of their priors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

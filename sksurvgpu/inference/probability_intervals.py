@@ -5,8 +5,6 @@ those of Fine and Gray's incidences are; with one, quantiles of a bootstrap of t
 hazards.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from pandas import Index
 from scipy.stats import norm

@@ -1,7 +1,5 @@
 """Profile likelihood: a coefficient is held at many values, and all others fitted at each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass

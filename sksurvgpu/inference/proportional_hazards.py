@@ -10,8 +10,6 @@ because :math:`\beta` was estimated, too (Grambsch and Therneau 1994, without th
 that the variance of a column is the same in all risk sets). g is centred at its mean over events.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Random intercepts of clusters beside a fit, and what follows from them."""
 
-from __future__ import annotations
-
 import copy
 from contextlib import closing
 from inspect import signature

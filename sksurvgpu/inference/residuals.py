@@ -1,7 +1,5 @@
 """Residuals of fits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -4,8 +4,6 @@ Halves are weights of 0 and 1, so that all fits are one batch (Meinshausen and B
 complementary pairs: Shah and Samworth 2013).
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 from functools import partial
 

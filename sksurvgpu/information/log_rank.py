@@ -14,8 +14,6 @@ Its likelihood rises for ever with its coefficient where at no event time a row 
 than one with the event, and with its negative where none has less. Of an indicator S and E tell.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -12,8 +12,6 @@ q_i = x_i'Ax_i and without what is constant within an atom,
     tr(A dI) = sum over atoms of N X'(diag(p) - pp')(q - 2 X A m)
 """
 
-from __future__ import annotations
-
 from itertools import combinations_with_replacement
 
 import numpy as np

@@ -12,8 +12,6 @@ One evaluation costs O(rows + cells) (Efron: + deaths).  Under Breslow a weight 
 given twice; under Efron it is not, because d_k counts rows.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

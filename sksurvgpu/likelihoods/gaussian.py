@@ -3,8 +3,6 @@
 l = -sum c (y - eta)^2 / 2,   score = y - eta,   curvature = 1
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from numba import njit

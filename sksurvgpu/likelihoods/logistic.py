@@ -6,8 +6,6 @@
 Both tails of the mean are computed without cancellation.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

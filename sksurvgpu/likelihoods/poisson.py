@@ -5,8 +5,6 @@
 The terms log y! do not depend on eta and are left out.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

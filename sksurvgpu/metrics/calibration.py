@@ -1,7 +1,5 @@
 """Calibration: observed beside predicted risks, in groups of like risk and in all rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

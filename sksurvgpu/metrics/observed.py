@@ -4,8 +4,6 @@ Calibration leaves out rows with delayed entry: the mean risk of those who enter
 survived until then, is not that of the population whose risk from the beginning is estimated.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

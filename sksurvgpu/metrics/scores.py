@@ -18,8 +18,6 @@ With entry times G is the share of those free of events that is seen (`LateEntry
 come by t has the weight 0.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from pandas import Index, Series
 

@@ -5,8 +5,6 @@ one minus Kaplan-Meier, which takes it for censoring, is larger. The estimate an
 those of `incidence`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -10,8 +10,6 @@ All groups are counted at once: a line is a group and a time of it, lines are so
 sums over the times of a group are running sums that begin anew with each group.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

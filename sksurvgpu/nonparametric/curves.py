@@ -1,7 +1,5 @@
 """Tables of curves, read as step functions and at given times."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

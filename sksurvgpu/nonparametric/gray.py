@@ -21,8 +21,6 @@ of a group.  With w = (1 - F(s-))^rho,
 with factors for events that are tied.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

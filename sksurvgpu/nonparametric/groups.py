@@ -1,7 +1,5 @@
 """Groups of rows, in an order that a reader expects, and what else curves are computed from."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import narwhals as nw

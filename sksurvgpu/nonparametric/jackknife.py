@@ -15,8 +15,6 @@ has coefficients, sums of B^2, B W and W^2, that are running sums over rows as t
 times cost as much as one, O(n log n).
 """
 
-from __future__ import annotations
-
 from itertools import combinations_with_replacement
 
 import numpy as np

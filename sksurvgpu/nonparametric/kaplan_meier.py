@@ -6,8 +6,6 @@ do not, or a person has several events, it is the infinitesimal jackknife's. R's
 both, and the same rule for which.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 

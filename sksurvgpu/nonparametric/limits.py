@@ -14,8 +14,6 @@ u = n v^2 / (1 + n v^2), which c bounds on [0, a] with the probability `level`. 
 Doob's for lines, a series with terms that fall faster than any power.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr, ndtri

@@ -14,8 +14,6 @@ of V a robust test has the sum over subjects of the squares of their parts of O 
 test of Lin and Wei (1989).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

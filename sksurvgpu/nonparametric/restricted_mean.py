@@ -11,8 +11,6 @@ or the sum of squared influences, R(time) event q(time) less the sum of R q h wh
 `jackknife`). It has a meaning whether or not hazards are proportional (Royston and Parmar 2013).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

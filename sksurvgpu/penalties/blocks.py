@@ -14,8 +14,6 @@ norm of what is left to the radial penalty's minimum for one variable (Simon, Fr
 Tibshirani, 2013, JCGS 22).
 """
 
-from __future__ import annotations
-
 from functools import cache
 from math import sqrt
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ A convex function of one variable has its minimum over an interval where its min
 is clipped to; at a bound only the slope inwards counts.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 

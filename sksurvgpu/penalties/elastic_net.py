@@ -4,8 +4,6 @@
 Public alpha (mean scale) = lam / sum of weights; prior variance 2/lam^2 (Laplace), 1/lam (normal).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 

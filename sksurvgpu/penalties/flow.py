@@ -6,8 +6,6 @@ length at a time.  Every push uses up an arc, a supply or a demand to the last b
 as it does for whole numbers; what is less than `least` counts as nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

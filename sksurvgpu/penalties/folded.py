@@ -15,8 +15,6 @@ along it convex there), or in those of a column whose curvature is the sum of th
 belong to the objective, and stay for all strengths, folds and replicates what all rows say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property

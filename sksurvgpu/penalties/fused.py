@@ -8,8 +8,6 @@ slopes that are left (`flow`).  A kink in a direction that is no axis stops coor
 of the optimum, so that models are minimized as matrices, by sets of equal values (`partition`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

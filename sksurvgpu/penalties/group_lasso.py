@@ -1,7 +1,5 @@
 """The group lasso as users choose it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real

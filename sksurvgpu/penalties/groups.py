@@ -11,8 +11,6 @@ With r = norm(b_g) and S the soft threshold by `within`, a group at zero is stat
 ``norm(S(gradient)) <= radial'(0)``, another if ``gradient = radial'(r) b_g / r + within sign(b)``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any

@@ -9,8 +9,6 @@ that is small beside the data is all that pulls; but alone it is a minimum of on
 whose slope is linear between the x_j and -m_k.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

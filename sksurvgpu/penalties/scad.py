@@ -1,7 +1,5 @@
 """The smoothly clipped absolute deviation; its formulas are those of `folded`."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from .folded import make_folded, read_shape

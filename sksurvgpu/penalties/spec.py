@@ -1,7 +1,5 @@
 """Base of the classes that the parameter `penalty` of estimators takes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

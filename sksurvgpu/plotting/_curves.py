@@ -1,7 +1,5 @@
 """Step curves of rows or of groups, common to all displays of them, and curves over penalties."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import ClassVar
 

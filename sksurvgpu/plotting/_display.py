@@ -4,8 +4,6 @@ A line ``<<name>>`` of their docstrings stands for an entry of this file, or for
 in the docstring of ``plot`` of the class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The parts of a forest plot: lines with a point and an interval, names left, numbers right."""
 
-from __future__ import annotations
-
 from numbers import Real
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Names beside what they name, without overlap."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ._style import CHARACTER, LEADER, MUTED, grow, lay_out, size_of, text_size

@@ -1,7 +1,5 @@
 """Tables of coefficients, read from results with intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from numbers import Integral
 

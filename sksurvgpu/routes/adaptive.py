@@ -4,8 +4,6 @@ The penalty factor of a column is multiplied by :math:`|\hat\beta_j|^{-\kappa}`,
 coefficient in the pilot (Zou 2006); where that is zero, the column leaves the model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

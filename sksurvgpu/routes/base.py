@@ -10,8 +10,6 @@ Under a penalty of columns that are divided by their standard deviations s it is
 No column is divided: fits are solved in other units (`solver.units`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -15,8 +15,6 @@ Other coefficients come closer by a factor a round, the nearer to 1 the smaller 
 hardly move, rounds are extrapolated, unless that raises the sum.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

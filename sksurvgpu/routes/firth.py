@@ -7,8 +7,6 @@ Heinze and Schemper 2001, 2002), and has a maximum where the likelihood has none
 coefficient like the others: it counts in I.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral

@@ -10,8 +10,6 @@ new. With two normal priors P is :math:`\beta^\top Q\beta/2` at the best m,
 :math:`Q^{-1} = (\mathrm{diag}(1/f) + A\,\mathrm{diag}(1/b)A^\top)/\lambda`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar

@@ -6,8 +6,6 @@ The optimum lies in the span of the rows: with the penalty factors D and
 found first; the one of X starts there, where its own conditions hold already, and are checked.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -11,8 +11,6 @@ converge faster than linearly. Without it they are Fisher's scoring, which does 
 Coefficients are measured in standard errors of the start, each with all others known.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -11,8 +11,6 @@ expects, :math:`C_j/N` is about the variance of the column, and under normal pri
 The strength at which this is 1 is taken.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b

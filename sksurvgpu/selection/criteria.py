@@ -15,8 +15,6 @@ their number (Zou, Hastie and Tibshirani 2007), for a ridge it is the trace of t
 a penalty is concave, D counts as 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

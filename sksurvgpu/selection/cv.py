@@ -5,8 +5,6 @@ The mixin replaces the body of ``fit`` of a model. Its classes take the model's 
 `alpha` and `warm_start`, and those below.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Beginning of paths, cross-validations and resampling: a copy of a model, and penalties."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import _is_fitted

@@ -1,7 +1,5 @@
 """Regularization paths: one fit at descending penalties, each started from the one before."""
 
-from __future__ import annotations
-
 import copy
 from contextlib import closing
 from dataclasses import dataclass, replace

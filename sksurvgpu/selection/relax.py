@@ -1,7 +1,5 @@
 """Relaxed paths: blends of penalized fits with fits without a penalty of what they select."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, replace
 from typing import Any

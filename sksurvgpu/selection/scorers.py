@@ -1,7 +1,5 @@
 """The log-likelihood of held-out rows as a score of scikit-learn's searches."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from sklearn.base import BaseEstimator

@@ -5,8 +5,6 @@ r sqrt((n - 2) / (1 - r^2)) on n - 2 degrees of freedom; of two indicators, n r^
 chi-square statistic. A survival outcome is compared by the log-rank test (`information.log_rank`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

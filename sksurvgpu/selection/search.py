@@ -6,8 +6,6 @@ that quadratic has no maximum between the neighbours of the best variance, a par
 three has one. Nothing is returned that was not scored.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Minimizing a quadratic model under a penalty: passes over its columns, and Newton's steps."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from functools import cache, partial
 from typing import NamedTuple

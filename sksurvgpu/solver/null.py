@@ -6,8 +6,6 @@ and a violation of stationarity divided by sqrt(C_j) is a score *in standard err
 them by which the coefficient is off.  It does not depend on the unit of any column.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

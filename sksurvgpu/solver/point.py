@@ -1,7 +1,5 @@
 """Where a fit is, and where it is to go."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -12,8 +12,6 @@ pulled towards G s until they are equal (Powell, 1978), and G stays positive def
 The pairs are kept as two vectors each beside the base, and never written out.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ A fit is a *coroutine*: plain sequential code that asks for operations on rows a
 likelihood nor backend nor penalty.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -3,8 +3,6 @@
 `costs` says what bases cost.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import numpy as np

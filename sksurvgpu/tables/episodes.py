@@ -1,7 +1,5 @@
 """`episodes`: follow-up and covariates that change become rows at risk in (start, stop]."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`from_long`, into memory or into files."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from itertools import pairwise
 from tempfile import TemporaryDirectory

@@ -4,8 +4,6 @@ A row is known by the sum, modulo 2^64, of a hash of each of its entries; two of
 are taken for one another with a probability of 2^-64.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .._compile import device, kernel

@@ -1,7 +1,5 @@
 """Follow-up of persons, in one or several periods, and the lines that lie in it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Results of reading tables of lines: columns, outcomes and a report."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar

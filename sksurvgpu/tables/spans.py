@@ -3,8 +3,6 @@
 They are read once, in batches, and kept as 32 bytes each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

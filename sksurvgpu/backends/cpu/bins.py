@@ -13,8 +13,6 @@ Few bins: the loads c_jk = x_j'h_k are kept for the columns of a matrix.  Many g
 so that a row has one, and a column's loads are as many as its entries.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

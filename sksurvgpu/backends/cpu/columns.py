@@ -10,8 +10,6 @@ copies of piece b are the last ``n_base - first[b]`` rows of X, stored at ``row 
 column whose coefficient is constant is visited in all pieces, a varying one in its own pieces.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ the part that does not depend on eta) and curvature along column j, and
 Steps obey a trust region: |step| <= reach, then reach <- max(2 |step|, reach / 2).
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ Numbers of rows are added up by label, or by two, and multiplied by the values o
 over rows for two variables, and not for two columns.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The rows of one fit on the CPU: what a pattern answers there."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np

@@ -4,8 +4,6 @@ Rows of one label often come in runs, as rows of a plan do that are ordered by t
 run stays in a register, and no label is looked up.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -11,8 +11,6 @@ The second term is a product of loads where bins are few.  With a bin a stratum,
 column are a sparse column themselves, whose rows are strata.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

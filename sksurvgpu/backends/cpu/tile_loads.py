@@ -7,8 +7,6 @@ is complete, and spent, where the column's next entry is of another stratum.  A 
 in the next tile stays open.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Fits are coroutines that ask for operations.  Each round serves what the fits of
 the same operation of several fits in one launch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

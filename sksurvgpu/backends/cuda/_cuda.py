@@ -5,8 +5,6 @@ touches a device array except through a `Device`, so that another one with the s
 stand in for it, such as the simulator of the tests.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import pickle

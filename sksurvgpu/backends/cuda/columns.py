@@ -4,8 +4,6 @@ Columns are an indicator, valued sparse or dense, and tiles those of the host, u
 (`data.design.tiles`).  Whoever walks through a column walks through its entries tile by tile.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

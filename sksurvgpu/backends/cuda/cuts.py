@@ -4,8 +4,6 @@ Ranges are a power of two, so that a smaller team's members own whole ranges.  R
 tile take 16 bits, and a block holds a number for each row of one in shared memory.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

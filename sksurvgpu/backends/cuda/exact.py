@@ -18,8 +18,6 @@ kept in registers all the while; nor are `own`, shared memory for `OWN` integers
 same step, and moves what belongs to its own rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple

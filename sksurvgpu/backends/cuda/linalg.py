@@ -4,8 +4,6 @@ Its arrays and Numba's share their memory without a copy.  Both libraries queue 
 their own choice, and order is kept because it is the same one: `open_cupy` checks that.
 """
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec

@@ -20,8 +20,6 @@ by their w; and of those after it, by their c.  They are in the units of `factor
 Behind them stand those of h_ik / sqrt(h_i), one a bin, whose products are g.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

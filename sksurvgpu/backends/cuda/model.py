@@ -4,8 +4,6 @@ The formulas are those of `backends.cpu.bins`.  A block serves a task, one colum
 adds up h over a part of the rows.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The rows of all fits of a batch on a device: what a pattern answers there."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import NamedTuple
 

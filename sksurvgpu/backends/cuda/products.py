@@ -5,8 +5,6 @@ shared memory, and its warps add up entries of some columns.  The last block of 
 same columns adds up the sums of tiles, so that no bit depends on how many blocks there are.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Entries are counted by row, listed in any order, and sorted: integers alone deci
 to lie, so that lists are the same each time.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -9,8 +9,6 @@ keeps: a member that writes one side has passed a barrier that all readers of it
 reached after reading.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

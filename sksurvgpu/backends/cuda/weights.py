@@ -3,8 +3,6 @@
 Sums are over runs of positions, in an order that does not depend on the other fits.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 

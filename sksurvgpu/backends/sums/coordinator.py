@@ -4,8 +4,6 @@ Fits go on until each waits for partitions; then all they wait for is one exchan
 takes as many exchanges as its slowest fit.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from inspect import isgenerator
 from typing import Any

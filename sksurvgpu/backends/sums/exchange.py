@@ -1,7 +1,5 @@
 """Exchanges with partitions: one message to each, and their answers in the order of numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cached_property

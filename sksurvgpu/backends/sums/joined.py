@@ -5,8 +5,6 @@ takes the answer of a partition, in the order of partitions, and `join` makes wh
 rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

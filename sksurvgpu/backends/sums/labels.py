@@ -1,7 +1,5 @@
 """Labels of rows in partitions: their numbers among a partition's own, and among those of all."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

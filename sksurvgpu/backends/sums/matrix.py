@@ -6,8 +6,6 @@ sample     the same of the rows of some whole partitions, with N of these rows a
 diagonal   no matrix: the diagonal of G, which is all that comes with the other two as well
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

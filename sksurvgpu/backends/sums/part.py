@@ -4,8 +4,6 @@ It keeps the problem that it was given last, and the plan of its rows under that
 and, until it is told to drop them, the rows and what was made of them for the last weights.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Collection
 from dataclasses import replace

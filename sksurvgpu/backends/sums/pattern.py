@@ -6,8 +6,6 @@ methods: `weigh` and `evaluate`, and for `slopes` the residuals at what the coor
 (`settle`) and the quadratic model there (`refer`).  The products with X are the CPU backend's.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A problem whose rows are in partitions: what is known of it without them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any

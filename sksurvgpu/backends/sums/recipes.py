@@ -6,8 +6,6 @@ fall to each partition, by the multinomial or hypergeometric law of such numbers
 deals its own.  Folds are dealt within partitions, each with its share of the events there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ been answered when they are resumed.  A point is its coefficients and what was j
 it can be returned to, and asked for more, at any time: whatever is known of a point costs nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

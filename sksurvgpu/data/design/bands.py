@@ -2,8 +2,6 @@
 such columns.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ Sums over the rows of each code come first, in one pass over bytes; those of all
 them, whatever their number.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, partial
 

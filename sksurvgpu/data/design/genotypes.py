@@ -6,8 +6,6 @@ for four persons, the first of them in the lowest bits.  Codes are 0 (two copies
 bytes.  Reference: Purcell et al. (2007), Am J Hum Genet 81.
 """
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from dataclasses import dataclass

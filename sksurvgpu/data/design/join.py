@@ -4,8 +4,6 @@ Every column gets the form that a table of all these rows would have: sparse whe
 or has few entries, without values where all are ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ whichever way the matrix lies.  Where it lies otherwise, or in half precision, w
 know, pieces of it are copied.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

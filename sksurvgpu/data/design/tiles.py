@@ -9,8 +9,6 @@ A tile is made in one counting pass: entries are counted by tile and column, whi
 goes, and then written there in ascending order by way of a bitmap (see `kernels`).
 """
 
-from __future__ import annotations
-
 from threading import Lock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary

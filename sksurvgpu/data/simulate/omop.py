@@ -4,8 +4,6 @@ Parts of `PART` persons share the truth and are written one after the other, so 
 depend on how many there are.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models that compare rows within subjects, strata or matched sets only."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Models of hazards over time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Generalized linear models, whose rows are independent of one another."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 

@@ -12,8 +12,6 @@ G(T_i-) for such rows and 0 for others, and G_k = G(t_k-) on the row's lane
 No term is ever subtracted.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 

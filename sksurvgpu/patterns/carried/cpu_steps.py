@@ -1,7 +1,5 @@
 """Exact coordinate steps over risk sets that keep rows beyond their exit."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ scanned first, so that all members see the sums after the barrier of the scan fo
 so that they see all jumps.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import NamedTuple

@@ -13,8 +13,6 @@ runs through the distinct times of a group: an event time leaves the inner sum, 
 enters the outer one. It costs O((rows + lane cells) * columns).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

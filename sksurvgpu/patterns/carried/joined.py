@@ -1,7 +1,5 @@
 """Risk sets that keep rows beyond their exit, as a coordinator joins those of partitions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache
 

@@ -4,8 +4,6 @@ A partition has the numbers of its own lane cells, where a row of it is carried 
 entries of the curves of censoring, beside those of its cells.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 import numpy as np

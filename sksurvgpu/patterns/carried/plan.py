@@ -10,8 +10,6 @@ Curves change at the distinct times of a group's rows: the group owns a run of a
 entry more than it has times, entry t being the curve after its first t times.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Lanes under one vector of case weights, with the curves of censoring that these give."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 import numpy as np

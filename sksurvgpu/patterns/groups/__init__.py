@@ -1,7 +1,5 @@
 """Events of a group, distributed over its rows: conditional Poisson regression, case series."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

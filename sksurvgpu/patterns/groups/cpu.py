@@ -7,8 +7,6 @@ With w = c exp(eta), S_g = sum of w over group g and N_g = sum of c y over it,
 and diag(h) - sum_g h_g h_g'/N_g is the Hessian, exactly.  Rows of a group are neighbours.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

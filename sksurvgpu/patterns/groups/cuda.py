@@ -6,8 +6,6 @@ leaves both at the group; then rows compute their own terms.  Time follows the n
 alone.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 from typing import NamedTuple

@@ -4,8 +4,6 @@ The groups are subjects of a case series or matched sets; all rows are one group
 at most a common intercept.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

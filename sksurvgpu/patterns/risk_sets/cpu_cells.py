@@ -14,8 +14,6 @@ index preceded by a cell 0 that stands for "before the first event".  Row i is a
 the sum of w over the deaths at k.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 

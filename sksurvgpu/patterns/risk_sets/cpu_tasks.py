@@ -9,8 +9,6 @@ D and A are two scans over the cells of each stratum: blocks are of whole strata
 the two, logarithms and divisions by D are the work of a scan many times over, and on any cells.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 

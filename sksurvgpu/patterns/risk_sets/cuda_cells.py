@@ -10,8 +10,6 @@ one for A, over the cells whose first marks a member has, so that their jumps ar
 the log-likelihood, after which rows find their hazards.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import NamedTuple

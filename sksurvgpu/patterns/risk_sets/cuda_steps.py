@@ -13,8 +13,6 @@ depends on the order of threads.  What enters late, or has copies, is not in the
 and has no exact steps here.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import NamedTuple

@@ -19,8 +19,6 @@ the score of a column of zeros whose mean in the risk sets until t is :math:`-1 
 of Fine and Gray's model so know that the censoring was estimated.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

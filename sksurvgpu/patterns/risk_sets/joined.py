@@ -9,8 +9,6 @@ of w.  Under Efron's ties it is the mean of that over the shares of the tied dea
 The scores of rows need these means, and what they add up to with the slopes of the hazard.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import NamedTuple

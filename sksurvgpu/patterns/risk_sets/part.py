@@ -7,8 +7,6 @@ rows, and sends back the cumulative hazard at own cells: u and h are then known.
 of the CPU backend, over own cells.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 
 import numpy as np

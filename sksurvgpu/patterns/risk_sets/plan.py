@@ -12,8 +12,6 @@ stratified by (stratum, piece).  Rows are ordered by the last piece that they re
 then exit: the copies of piece b are then a suffix of the rows, and copy = row + shift[b].
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

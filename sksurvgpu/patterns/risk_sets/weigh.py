@@ -4,8 +4,6 @@ Sums over risk sets are scans over *marks*, from the last to the first.  A row's
 its entry another; a mark belongs to a cell, and marks are in the order of cells.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

@@ -11,8 +11,6 @@ Where h is minus the second derivative, diag(h) - h h'/sum h is minus its Hessia
 that matrix is larger.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The row pattern on the device: formulas as in `cpu`, sums over a team."""
 
-from __future__ import annotations
-
 from functools import cache, cached_property
 from typing import NamedTuple
 

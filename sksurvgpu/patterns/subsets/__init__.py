@@ -3,8 +3,6 @@
 Plans and answers of partitions are those of `groups`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -15,8 +15,6 @@ Cost: rows x deviations of S.  The quadratic model has h with h_i - h_i^2 / sum 
 its diagonal is the Hessian's.  It is no bound; twice the model is.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -7,8 +7,6 @@ the other.  What the rows of a set need of its law is the same work for each, so
 is done a thread a row, whatever the sets: neighbours read the same entries of the same law.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache, cached_property
 from typing import NamedTuple

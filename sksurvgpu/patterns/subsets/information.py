@@ -19,8 +19,6 @@ z = L'x these are numbers a column, T_k = E[|Z_J|^2 Z_J; S = k]:
                       + |x|^2 x f_{k-1})
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
