@@ -102,41 +102,29 @@ def lower_bound(rows, row):
     return low
 
 
-@device
-def _entries_between(X, rows, start, high):
-    """First entry and end of those of a sparse column in the rows [start, high)."""
-    end = len(rows) if high == X.n_base else lower_bound(rows, high)
-    return lower_bound(rows, start), end
-
-
-def _visit(X, j, low, high, state):
-    """Sum of ``operation(rows, values, shift, state)`` over the pieces of column j.
-
-    Only entries in the rows ``[low, high)`` of X are visited, so that threads can own row ranges.
-    """
+def _visit(X, j, state):
+    """Sum of ``operation(rows, values, shift, state)`` over the pieces of column j."""
     total = 0.0
     c = X.source[j]
-    begin, end = X.indptr[c], X.indptr[c + 1]
+    v = X.value_ptr[c]
     for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-        start, shift = max(low, X.first[b]), X.shift[b]
-        if start >= high:
+        start, shift = X.first[b], X.shift[b]
+        if start >= X.n_base:
             continue
         if X.kind[c] == DENSE:
-            v = X.value_ptr[c]
-            total += operation(None, X.values[v + start : v + high], shift + start, state)
+            total += operation(None, X.values[v + start : v + X.n_base], shift + start, state)
             continue
-        rows = X.indices[begin:end]
-        a, z = _entries_between(X, rows, start, high)
+        rows = X.indices[X.indptr[c] : X.indptr[c + 1]]
+        a = lower_bound(rows, start)
         if X.kind[c] == INDICATOR:
-            total += operation(rows[a:z], None, shift, state)
+            total += operation(rows[a:], None, shift, state)
         else:
-            v = X.value_ptr[c]
-            total += operation(rows[a:z], X.values[v + a : v + z], shift, state)
+            total += operation(rows[a:], X.values[v + a : v + len(rows)], shift, state)
     return total
 
 
 def column_operation(loop):
-    """Turn a loop over entries into a function ``(X, j, low, high, state)`` of column j.
+    """Turn a loop over entries into a function ``(X, j, state)`` of column j.
 
     The loop is bound by name and not passed as an argument: Numba calls function arguments through
     pointers, which is slow and cannot be cached.

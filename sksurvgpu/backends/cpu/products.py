@@ -8,4 +8,4 @@ from .columns import dot
 def gradient_of_columns(X, columns, u, out):
     """out_a = x_a'u for the given columns."""
     for a in range(len(columns)):
-        out[a] = dot(X, columns[a], 0, X.n_base, u)
+        out[a] = dot(X, columns[a], u)

@@ -112,14 +112,14 @@ def _scan(risk_sets, carry, moments):
 
 def _carried_derivatives(X, j, state):
     risk_sets, carry, _, moments, _ = state
-    _scatter(X, j, 0, X.n_base, state)
+    _scatter(X, j, state)
     return scan(risk_sets, carry, moments)
 
 
 @device
 def _carried_advance(X, j, step, state):
-    add_scaled(X, j, 0, X.n_base, (state[4], step))
-    _refresh(X, j, 0, X.n_base, state)
+    add_scaled(X, j, (state[4], step))
+    _refresh(X, j, state)
 
 
 @cache

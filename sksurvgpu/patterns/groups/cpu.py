@@ -143,14 +143,14 @@ def _refresh_runs(rows, values, shift, state):
 def group_derivatives(X, j, state):
     sums = state[4]
     sums[:] = 0.0
-    _sum_runs(X, j, 0, X.n_base, state)
+    _sum_runs(X, j, state)
     return sums[0], sums[1]
 
 
 @device
 def group_advance(X, j, step, state):
-    add_scaled(X, j, 0, X.n_base, (state[3], step))
-    _refresh_runs(X, j, 0, X.n_base, state)
+    add_scaled(X, j, (state[3], step))
+    _refresh_runs(X, j, state)
 
 
 class GroupsOnCpu(PatternOnCpu):

@@ -110,7 +110,7 @@ def _clear(moments):
 
 def _derivatives(X, j, state):
     risk_sets, _, moments, _ = state
-    _scatter(X, j, 0, X.n_base, state)
+    _scatter(X, j, state)
     slope, curvature = scan_cells(risk_sets, moments)
     _clear(moments)
     return slope, curvature
@@ -118,8 +118,8 @@ def _derivatives(X, j, state):
 
 @device
 def _advance(X, j, step, state):
-    add_scaled(X, j, 0, X.n_base, (state[3], step))
-    _refresh_rows(X, j, 0, X.n_base, state)
+    add_scaled(X, j, (state[3], step))
+    _refresh_rows(X, j, state)
 
 
 @cache

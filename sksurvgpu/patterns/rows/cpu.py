@@ -225,7 +225,7 @@ def _row_derivatives(X, j, state):
     """Slope, and the curvature that is left when the intercept moves along."""
     sums, inverse = state[3], state[4]
     sums[:] = 0.0
-    collect(X, j, 0, X.n_base, state)
+    collect(X, j, state)
     centred = sums[1] - sums[2] * sums[2] * inverse
     return sums[0], centred if centred > CONSTANT * sums[1] else 0.0
 
@@ -233,7 +233,7 @@ def _row_derivatives(X, j, state):
 @device
 def _row_advance(X, j, step, state):
     _, eta, intercept, sums, inverse = state
-    add_scaled(X, j, 0, X.n_base, (eta, step))
+    add_scaled(X, j, (eta, step))
     intercept[0] -= sums[2] * inverse * step
 
 

@@ -325,14 +325,14 @@ def _refresh_sets(rows, values, shift, steps):
 @device
 def subset_derivatives(X, j, steps):
     steps.sums[:] = 0.0
-    _sum_sets(X, j, 0, X.n_base, steps)
+    _sum_sets(X, j, steps)
     return steps.sums[0], steps.sums[1]
 
 
 @device
 def subset_advance(X, j, step, steps):
-    add_scaled(X, j, 0, X.n_base, (steps.eta, step))
-    _refresh_sets(X, j, 0, X.n_base, steps)
+    add_scaled(X, j, (steps.eta, step))
+    _refresh_sets(X, j, steps)
 
 
 class SubsetsOnCpu(PatternOnCpu):
