@@ -8,8 +8,6 @@ import numpy as np
 from .options import is_whole
 from .vectors import check_numbers
 
-BOUNDS = "(lower, upper), numbers or one a column, with None, -inf or inf for none"
-
 
 def check_column_names(labels, name, only_text=False):
     """Check that columns have different names, and strings for names where others are unusable."""

@@ -16,6 +16,7 @@ from .._calls import called_as
 from .._tables import Result, counted
 from ..data.checks import check_horizons
 from ..data.intervals import check_level
+from ..data.vectors import check_numbers
 from .counts import count
 from .curves import counts_table, describe, entries_of, look_up, step_functions
 from .groups import documented, is_robust, read_rows
@@ -294,8 +295,6 @@ def _first_below(time, curve, probability):
 
 def check_probabilities(probabilities):
     """Shares between 0 and 1 as a vector."""
-    from ..data.vectors import check_numbers
-
     scalar = np.ndim(probabilities) == 0
     values = check_numbers([probabilities] if scalar else probabilities, "probabilities", minimum=0)
     if (values > 1.0).any():

@@ -16,7 +16,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ..._compile import BOUND, PART, bind, device
+from ..._compile import BOUND, PART, bind, device, kernel
 from ...data.design.columns import DENSE, INDICATOR
 
 operation = BOUND
@@ -155,3 +155,10 @@ def add_scaled(rows, values, shift, state):
     for q in range(n_entries(rows, values)):
         eta[entry_row(rows, q, shift)] += entry_value(values, q) * step
     return 0.0
+
+
+@kernel
+def gradient_of_columns(X, columns, u, out):
+    """out_a = x_a'u for the given columns."""
+    for a in range(len(columns)):
+        out[a] = dot(X, columns[a], u)

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from ..contract import Counts, Room
-from . import products, tile_gram
-from .columns import columns_of
+from . import tile_gram
+from .columns import columns_of, gradient_of_columns
 from .exact import make_cycle
 from .model import Model
 from .tile_products import Products
@@ -131,7 +131,7 @@ class Session:
     def cycle(self, columns, coef, penalty, reach):
         """One exact Newton step a column; new coefficients and trust region."""
         coef, reach, slope = coef.copy(), reach.copy(), np.empty(len(columns))
-        products.gradient_of_columns(self.columns, columns, self.pattern.events(), slope)
+        gradient_of_columns(self.columns, columns, self.pattern.events(), slope)
         steps = self.pattern.exact_steps(self.eta)
         run = make_cycle(steps.derivatives, steps.advance, self._formulas.minimum)
         run(self.columns, columns, coef, penalty, slope, reach, steps.state)
