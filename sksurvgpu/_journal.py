@@ -111,20 +111,14 @@ class Journal:
 
     def read(self, key):
         """Return the arrays of a part, or None where it is not there, or not whole."""
-        if self.folder is None:
-            return None
-        try:
-            with open(self._path(key), "rb") as file:
-                return dict(np.load(file, allow_pickle=False))
-        except (FileNotFoundError, EOFError, ValueError, KeyError, BadZipFile, ZlibError):
-            return None
+        return None if self.folder is None else read_part(self.folder, key)
 
     def write(self, key, arrays, *, compress=False):
         """Write a part, or write it anew; the one before it is there until this one is whole."""
         if self.folder is None:
             return
         save = np.savez_compressed if compress else np.savez
-        _write(self._path(key), lambda file: save(file, **arrays))
+        _write(_path_of(self.folder, key), lambda file: save(file, **arrays))
 
     def slices(self, n_fits, most=None):
         """Which of some fits are computed and kept together: at most `most`, and few in a folder.
@@ -147,9 +141,6 @@ class Journal:
     def _first(self):
         """Name of some array in the folder, whatever wrote it."""
         return min((path.name for path in self.folder.glob("*.np[yz]")), default=None)
-
-    def _path(self, key):
-        return self.folder / f"{key}.npz"
 
     def _claim(self):
         """Write the manifest, or compare it; a folder without finished work may be taken over."""
@@ -178,6 +169,19 @@ class Journal:
                 "else name a new folder, or delete this one. Where there are many fits, as in "
                 "searches, leave it out (folder=None)."
             )
+
+
+def _path_of(folder, key):
+    return folder / f"{key}.npz"
+
+
+def read_part(folder, key):
+    """Arrays of a part of a folder, whosever it is, or None where it is not there, or not whole."""
+    try:
+        with open(_path_of(folder, key), "rb") as file:
+            return dict(np.load(file, allow_pickle=False))
+    except (FileNotFoundError, EOFError, ValueError, KeyError, BadZipFile, ZlibError):
+        return None
 
 
 def check_folder(folder):

@@ -23,7 +23,7 @@ from .tables import DATES, DOMAINS
 from .vocabulary import find_concepts, list_names
 
 WINDOWS = {"the last 30 days": (-30, 0), "the last year": (-365, 0)}
-KINDS = 1_000
+KINDS = 1_000  # of covariates, by which they are numbered
 MOST_WINDOWS = 90
 SCORE = 1_901
 BATCH_SIZE = 1 << 20  # lines

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pandas import DataFrame, concat
 
-from .._journal import Journal
+from .._journal import read_part
 from .._tables import Result, counted
 from .comparison import unpack
 from .diagnostics import DIAGNOSTICS_OF, calibrate_lines, judge_lines
@@ -170,9 +170,7 @@ class StudyResult(Result):
 
     def part(self, key):
         """Return the tables of a part of the folder, or None."""
-        journal = Journal(None, {})
-        journal.folder = self.folder
-        arrays = journal.read(key)
+        arrays = read_part(self.folder, key)
         return None if arrays is None else unpack(arrays)
 
 

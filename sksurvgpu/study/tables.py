@@ -18,6 +18,7 @@ from scipy.special import ndtr
 from sklearn.utils import murmurhash3_32
 
 from ..data import options
+from ..omop.covariates import KINDS
 from .differences import difference_p_values
 from .document import EVENTS
 
@@ -47,7 +48,6 @@ RATIOS |= {
 }
 INTEGER = re.compile(r"-?\d{1,19}")
 LINES_AT_ONCE = 500_000
-KINDS = 1_000  # of covariates, by which `omop` numbers them
 DIGITS = 3  # of means and differences in files, as there
 
 
