@@ -5,7 +5,6 @@ import tempfile
 
 import numpy as np
 import pytest
-from listed import from_lists
 
 from sksurvgpu import (
     ConditionalLogisticCCD,
@@ -18,6 +17,7 @@ from sksurvgpu import (
     surv,
     write_partitions,
 )
+from sksurvgpu.partitions.handles import from_lists
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 3))

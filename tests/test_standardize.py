@@ -11,7 +11,6 @@ import pytest
 import scipy.sparse as sp
 from faces import FACES, P, X
 from grids import thin
-from listed import from_lists
 
 from sksurvgpu import (
     MCP,
@@ -41,6 +40,7 @@ from sksurvgpu import (
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.design.sums import find_scales
 from sksurvgpu.estimators.fitted import fitted_of
+from sksurvgpu.partitions.handles import from_lists
 from sksurvgpu.penalties.base import in_plain_units
 
 DENSE = X.toarray()

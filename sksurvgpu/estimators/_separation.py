@@ -30,6 +30,7 @@ separated. Indicators and other integers are decided exactly.
 import numpy as np
 from scipy.linalg import qr
 from scipy.optimize import linprog
+from scipy.sparse import csr_array, diags_array
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
@@ -37,7 +38,6 @@ from .._warnings import warn
 from ._finite import proves_maximum
 from ._free_columns import FreeColumns, set_aside
 
-SLACK = 1e-9  # of a column's range; rounding errors, unless a column is far from 0, are below 1e-13
 POSITIVE = 1e-7  # a pair's difference, of its largest among the columns, that is not rounding
 DEPENDENT = 1e-8  # singular value, of the largest, below which pairs do not tell directions apart
 MOVES = 1e-6  # entry of a unit vector that is not rounding

@@ -137,6 +137,10 @@ class Sharing(NamedTuple):
         return Fused(edges.tolist(), self.fused)
 
 
+# Of a stacked entry: row numbers in a column, once more while columns are joined, and in a tile.
+BYTES, BYTES_OF_VALUE = 10.0, 16.0
+
+
 @dataclass(frozen=True, eq=False)
 class Stack:
     """Columns of X, and what has become of them under several hazards."""

@@ -1,4 +1,4 @@
-"""Arguments of `fit` whose rows are in partitions: in files or on a cluster.
+"""Arguments of `fit` whose rows are in partitions: in files, on a cluster, or in a list.
 
 A handle knows how many rows and columns there are, and how each partition is loaded where it is
 answered; it holds no row.  Handles of one fit have the same rows in the same partitions, of which
@@ -7,13 +7,12 @@ answered; it holds no row.  Handles of one fit have the same rows in the same pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from pandas import DataFrame
 
 from ..backends.sums.messages import Engine
 from ..data.partitioned import InPartitions
@@ -130,6 +129,8 @@ class Rows(InPartitions):
 
     def header(self):
         """Return the names of the columns as a table without rows, which scikit-learn can read."""
+        from pandas import DataFrame
+
         empty = np.empty((0, self.n_columns or 1))
         return empty if self.names is None else DataFrame(empty, columns=self.names)
 
@@ -147,7 +148,7 @@ class Rows(InPartitions):
         known = [rows.sizes for rows in arguments.values() if rows.sizes is not None]
         sizes = [sum(column) for column in zip(*known, strict=True)] if known else None
         make = partial(Part, read=read)
-        client = active_client()
+        client = None if isinstance(first.source, _Listed) else active_client()
         loads = cls.loads(arguments, for_threads=client is None)
         if client is not None:
             return DaskEngine(client, loads, make, sizes)
@@ -216,3 +217,35 @@ def _check_lengths(name, rows, first_name, first):
                 f"`{name}` has {own:,} rows in partition {k}, `{first_name}` has {other:,}; both "
                 "must have the same rows in the same partitions."
             )
+
+
+# -- partitions that are lists -------------------------------------------------------------------
+class _Listed:
+    """Partitions that somebody has in memory."""
+
+    def __repr__(self):
+        return f"partitions in memory at {id(self):#x}"
+
+
+def from_lists(arguments: Mapping[str, Sequence[Any]]) -> dict[str, Rows]:
+    """Handles on lists of partitions in memory, for tests and small work.
+
+    `arguments` are such as ``{"X": [X0, X1], "y": [y0, y1]}``.
+    """
+    from ..data.design.columns import build_design
+
+    source, handles = _Listed(), {}
+    for name, values in arguments.items():
+        of_table, values = {}, list(values)
+        if name == "X":
+            values = [build_design(value, may_be_empty=True) for value in values]
+            sizes = tuple(design.nbytes for design in values)
+            first = values[0]
+            of_table = {"n_columns": first.n_columns, "names": first.names, "sizes": sizes}
+        loaders = tuple(partial(_given, value) for value in values)
+        handles[name] = Rows(source, loaders, tuple(map(len, values)), **of_table)
+    return handles
+
+
+def _given(value):
+    return value
