@@ -70,6 +70,8 @@ class RiskWindow:
                 raise TypeError(f"`{argument}` is {value!r}; pass a whole number of days.")
         for argument in ("start_anchor", "end_anchor"):
             options.choice(getattr(self, argument), argument, ANCHORS)
+        for argument in ("by_era", "first_only"):
+            options.flag(getattr(self, argument), argument)
         if self.start_anchor == self.end_anchor and self.start > self.end:
             raise ValueError(
                 f"the window starts on day {self.start} and ends on day {self.end} from the same "
