@@ -45,7 +45,9 @@ class CaseSeriesDiagnostics(Result):
         ``at_least`` to which ``at_most`` it may be, the ``p_value`` of its being there, and whether
         it ``passes``; missing where that was not evaluated.
     months : pandas.DataFrame
-        By month, its first day: the number of events ``observed`` and ``expected``.
+        By month, its first day: the number of events ``observed`` and ``expected``, the latter
+        also with rates that are ``constant``, without splines, and the ``subjects`` observed, of
+        whom those of a part of the month count for that part.
     """
 
     table: Any
@@ -178,16 +180,20 @@ def _months(data, result):
             table = basis(data.knots[variable], at)
             names = [f"{variable} spline {j + 1}" for j in range(table.shape[1])]
             effect += table @ coef.reindex(names).fillna(0.0).to_numpy()
-    rate, events = np.exp(effect), np.bincount(days.unit, minlength=days.start.size)
+    rates = np.column_stack([np.exp(effect), np.ones(starts.size)])
+    events = np.bincount(days.unit, minlength=days.start.size)
 
     def observed(k):
         return np.maximum(np.minimum(days.end + 1, stops[k]) - np.maximum(days.start, starts[k]), 0)
 
-    whole = sum(rate[k] * observed(k) for k in range(starts.size))
-    expected = [rate[k] * np.sum(events * observed(k) / whole) for k in range(starts.size)]
+    whole = sum(rates[k][:, None] * observed(k) for k in range(starts.size))
+    share = [np.sum(events * observed(k) / whole, axis=1) for k in range(starts.size)]
+    expected, constant = (rates * share).T
     count = np.bincount(months_of(days.day, days.is_date) - numbers[0], minlength=starts.size)
+    there = [observed(k).sum() / (stops[k] - starts[k]) for k in range(starts.size)]
+    table = {"observed": count, "expected": expected, "constant": constant, "subjects": there}
     index = starts.astype("datetime64[D]") if days.is_date else starts
-    return DataFrame({"observed": count, "expected": expected}, Index(index, name="month"))
+    return DataFrame(table, Index(index, name="month"))
 
 
 def _stability(observed, expected):

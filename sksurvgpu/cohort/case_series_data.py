@@ -190,18 +190,19 @@ class Account:
 
 
 class CaseDays(NamedTuple):
-    """First and last days of cases, and the days of their outcomes, by number of the case."""
+    """First and last days of cases, days of their outcomes by number of the case, and subjects."""
 
     start: np.ndarray
     end: np.ndarray
     unit: np.ndarray
     day: np.ndarray
     is_date: bool
+    label: np.ndarray
 
     @classmethod
     def of(cls, cases):
         """Periods of the cases with an outcome in observation."""
-        return cls(cases.start, cases.end, *cases.outcomes, cases.observed.is_date)
+        return cls(cases.start, cases.end, *cases.outcomes, cases.observed.is_date, cases.label)
 
 
 def describe_columns(cut):

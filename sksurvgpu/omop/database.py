@@ -27,6 +27,11 @@ class Database:
     schema : str, optional
         Schema of the tables in DuckDB, also as ``"database.schema"``.
 
+    Attributes
+    ----------
+    n_persons : int
+        Number of persons.
+
     Examples
     --------
     >>> from sksurvgpu.datasets import simulate_omop
@@ -44,11 +49,11 @@ class Database:
 
     def __init__(self, source, schema=None):
         self._tables = open_tables(source, schema)
-        self._n_persons = prepare(self._tables)
+        self.n_persons = prepare(self._tables)
 
     def __repr__(self) -> str:
         there = [name for name, domain in DOMAINS.items() if self._tables.has(domain.table)]
-        return f"<Database of {counted(self._n_persons, 'persons')}: {', '.join(there)}>"
+        return f"<Database of {counted(self.n_persons, 'persons')}: {', '.join(there)}>"
 
     def digest(self) -> str:
         """Tell whether two databases are the same in all that is read of them.
@@ -251,11 +256,11 @@ class Database:
 
         Parameters
         ----------
-        exposures : sequence of int, or mapping from name to sequence of int
+        exposures : sequence of int, or mapping from name to sequence of int or dict
             Drugs, of which each is an exposure by the name of its concept, or names of exposures
-            with their concepts.
-        events : dict of {str: sequence of int}
-            Concepts by domain, as the method `events` takes them.
+            with their drugs, or with concepts by domain.
+        events : dict of {str: sequence of int}, or pandas.DataFrame
+            Concepts by domain, as the method `events` takes them, or what it returned.
         gap : int, default=30
             Days that an era goes on for after a record, as for `cohort`.
         descendants : bool, default=True
@@ -264,8 +269,9 @@ class Database:
         Returns
         -------
         tables : dict
-            ``periods`` (id, person_id, start, end, birth), ``eras`` (id, era, start, end) and
-            ``outcomes`` (id, day), and the name of the column of ``birth``, so that
-            ``eras_to_intervals(**tables, windows=...)`` takes them.
+            ``periods`` (id, person_id, start, end, birth, ended_early: before the last day of the
+            database), ``eras`` (id, era, start, end) and ``outcomes`` (id, day), and the name of
+            the column of ``birth``, so that ``eras_to_intervals(**tables, windows=...)`` takes
+            them.
         """
         return join_eras(self._tables, exposures, events, gap, descendants)

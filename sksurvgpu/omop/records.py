@@ -181,7 +181,8 @@ def find_events(tables, concepts, persons, descendants):
 
 def join_eras(tables, exposures, events, gap, descendants):
     """Tables of a case series: periods of observation with an event, and eras that may matter."""
-    outcomes = find_events(tables, events, None, descendants)
+    is_known = hasattr(events, "columns")
+    outcomes = events if is_known else find_events(tables, events, None, descendants)
     tables.register("sksurvgpu_outcomes", outcomes)
     if isinstance(exposures, Mapping):
         labels, sets = list(exposures), list(exposures.values())
@@ -193,7 +194,8 @@ def join_eras(tables, exposures, events, gap, descendants):
         labels = [f"{label} ({id})" if is_shared else label or str(id) for label, id in pairs]
     if not sets:
         raise ValueError("`exposures` is empty; pass concepts of drugs.")
-    gather_records(tables, [{"drug": ids} for ids in sets], descendants, "exposures")
+    sets = [ids if isinstance(ids, Mapping) else {"drug": ids} for ids in sets]
+    gather_records(tables, sets, descendants, "exposures")
     _warn_of_exposures(tables)
     tables.run(
         "CREATE OR REPLACE TEMP TABLE sksurvgpu_subjects AS "
@@ -205,7 +207,8 @@ def join_eras(tables, exposures, events, gap, descendants):
     born = ", ".join(["p.year_of_birth", *(f"coalesce({part}, 1)" for part in parts)])
     periods = tables.frame(
         'SELECT s.id, s.person AS person_id, s.start, s.stop AS "end", '
-        f"make_date({born}) AS birth FROM sksurvgpu_subjects s "
+        f"make_date({born}) AS birth, s.stop < (SELECT max(stop) FROM {tables.observed}) AS "
+        "ended_early FROM sksurvgpu_subjects s "
         f"JOIN {tables.path('person')} p ON p.person_id = s.person ORDER BY s.id"
     )
     eras = tables.frame(
