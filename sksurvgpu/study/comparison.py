@@ -10,8 +10,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from pandas import DataFrame, concat
-from scipy.interpolate import KroghInterpolator
 
 from .._warnings import keep_warnings
 from ..cohort import Cohort, equipoise, preference_score
@@ -26,7 +24,8 @@ from ..estimators.survival import CoxLassoCCD
 from ..inference.outcomes import fit_outcomes
 from ..selection.models import LogisticCV
 from .differences import describe_differences
-from .document import EVENTS, adjust, way_of
+from .document import adjust, outcomes_of, way_of
+from .effects import describe_profiles, llr_of
 from .followed import Followed
 
 __all__ = ["Comparison", "pack", "unpack"]
@@ -81,17 +80,13 @@ class Comparison:
         self._n_jobs, self._most = n_jobs, most
         self._held = {} if events is None else events
         self.pair = study["comparisons"][number]
+        self.label = (*self.pair, "")
 
     def parts(self):
         """Names of the parts with functions that compute them: scores, and then each analysis."""
         yield f"{self.number:04d}-scores", self.describe
         for k, name in enumerate(self.study["analyses"]):
             yield f"{self.number:04d}-{k:03d}", partial(self.analyse, name)
-
-    @cached_property
-    def definitions(self):
-        """Concepts and options of all outcomes, of interest or controls."""
-        return {n: d for kind in EVENTS for n, d in self.study[kind].items()}
 
     @cached_property
     def cohort(self) -> Cohort:
@@ -133,7 +128,7 @@ class Comparison:
     def events(self, name):
         """Events of an outcome, which are read once for all comparisons of a process."""
         if name not in self._held:
-            found = self.definitions[name]
+            found = outcomes_of(self.study)[name]
             self._held[name] = self._database.events(found["concepts"], **found["options"])
         return self._held[name]
 
@@ -144,6 +139,8 @@ class Comparison:
 
     def describe(self):
         """Tables of the cohort: who was left out, the model of the scores and their densities."""
+        from pandas import DataFrame
+
         attrition = self.cohort.attrition.rename_axis("description").reset_index()
         drawn = {"attrition": attrition, "covariates": self._name_covariates()}
         if not any(one["adjustment"] for one in self.study["analyses"].values()):
@@ -165,6 +162,8 @@ class Comparison:
         return drawn
 
     def _name_covariates(self):
+        from pandas import DataFrame
+
         ids = np.asarray(self.data.covariate_ids)
         names = list(map(str, self.data.X.names))
         if ids.dtype.kind not in "iu" or len(ids) != len(names):
@@ -194,8 +193,10 @@ class Comparison:
 
     def analyse(self, name, scores):
         """Tables of an analysis, with the tables that `describe` gave."""
+        from pandas import DataFrame, concat
+
         analysis = self.study["analyses"][name]
-        names, of_interest = list(self.definitions), {*self.study["outcomes"]}
+        names, of_interest = list(outcomes_of(self.study)), {*self.study["outcomes"]}
         with keep_warnings() as warned:
             population = self._adjust(analysis, scores)
             balance = describe_differences(
@@ -205,14 +206,13 @@ class Comparison:
         result = self._fit(analysis, population, followed)
         table = result.table.join(DataFrame.from_dict(followed.told, orient="index"))
         if result.curves is not None:
-            at_none = result.curves[result.curves["value"] == 0.0].set_index("outcome")["drop"]
-            table["llr"] = at_none.reindex(table.index)
+            table["llr"] = llr_of(result.curves, "outcome").reindex(table.index)
         for outcome, message in followed.errors.items():
             table.loc[outcome, "message"] = message
         table = table.drop(columns=["n_exposed", "n_events_exposed", "alpha"]).reset_index()
         found = {"outcomes": table.assign(llr=table.get("llr", np.nan))}
         told = {key: concat(t, ignore_index=True) for key, t in followed.tables.items() if t}
-        curves = _describe_profiles(result, names)
+        curves = describe_profiles(result.curves, "outcome", names)
         facts = {"equipoise": self._equipoise(scores), "notes": " ".join(map(str, warned))}
         facts |= {"estimand": population.differences["estimand"], "is_whole": followed.is_whole}
         tables = {"shared_balance": balance.reset_index(drop=True), "profiles": curves}
@@ -251,6 +251,8 @@ class Comparison:
         return is_left
 
     def _fit(self, analysis, population, followed):
+        from pandas import DataFrame
+
         estimator = ESTIMATORS[analysis["model"]][population.strata is not None](alpha=0.0)
         given, intervals = {}, "profile"
         if population.strata is not None:
@@ -272,27 +274,10 @@ class Comparison:
         )
 
 
-def _describe_profiles(result, names):
-    """Points of the profile likelihoods with their slopes, of the polynomial through them."""
-    columns = ["outcome", "log_rr", "log_likelihood", "gradient"]
-    if result.curves is None:
-        return DataFrame(columns=columns, dtype=float)
-    found = []
-    for name, points in result.curves.groupby("outcome", sort=False):
-        points = points.drop_duplicates("value").sort_values("value")
-        if len(points) < 3:
-            continue
-        at, value = points["value"].to_numpy(), -points["drop"].to_numpy()
-        slope = np.atleast_1d(KroghInterpolator(at, value).derivative(at))
-        told = {"log_rr": at, "log_likelihood": value, "gradient": slope}
-        found.append(DataFrame(told).assign(outcome=names.index(name)))
-    if not found:
-        return DataFrame(columns=columns, dtype=float)
-    return concat(found, ignore_index=True)[columns]
-
-
 def _describe_density(score, treated):
     """Densities of the preference scores of both arms, of normal kernels as R's ``density``."""
+    from pandas import DataFrame
+
     preference = preference_score(score, treated)
     at = np.linspace(0.0, 1.0, N_POINTS)
     table = {"preference_score": at}
@@ -326,6 +311,8 @@ def pack(tables) -> dict:
 
 def unpack(arrays) -> dict:
     """Tables of the arrays that `pack` made."""
+    from pandas import DataFrame
+
     columns = {}
     for key, values in arrays.items():
         name, column = key.split("/", 1)

@@ -14,7 +14,8 @@ from ..cohort import minimal_detectable_effect
 from ..inference.calibration import calibrate
 from .differences import difference_p_values
 
-__all__ = ["DIAGNOSTICS_OF", "calibrate_lines", "judge_differences", "judge_lines"]
+__all__ = ["DIAGNOSTICS_OF", "SERIES_DIAGNOSTICS_OF", "calibrate_lines", "judge_differences"]
+__all__ += ["judge", "judge_lines"]
 
 PASS, FAIL, NOT = "PASS", "FAIL", "NOT EVALUATED"
 FEWEST = 5  # controls of a calibration, as there
@@ -30,6 +31,23 @@ DIAGNOSTICS_OF = {
     ),
     "mdrr": ("mdrr", "max_detectable", "the smallest detectable ratio is {:.3g}, not below {:g}"),
     "ease": ("ease", "max_systematic_error", "the systematic error is {:.2f}, not below {:g}"),
+}
+# Of case series, by SelfControlledCaseSeries 6; ratios are those nearest to 1 of intervals.
+DIFFERS = "differs by a ratio of {:.2f} or more, not below {:g}"
+SERIES_DIAGNOSTICS_OF = {
+    "time_stability": ("time_stability_p", "min_stability_p", "months differ (p = {:.2g})"),
+    "event_exposure": (
+        "before_exposure",
+        "max_before_exposure",
+        f"the rate before an exposure {DIFFERS}",
+    ),
+    "event_observation": (
+        "end_of_observation",
+        "max_end_of_observation",
+        f"the rate at the end {DIFFERS}",
+    ),
+    "rare_outcome": ("first_outcomes", "max_prevalence", "{:.2f} have the outcome, not below {:g}"),
+    **{name: DIAGNOSTICS_OF[name] for name in ("mdrr", "ease")},
 }
 OF_ESTIMAND = {"att": "target_std_diff", "atc": "comparator_std_diff"}
 CALIBRATED = ("coef", "standard_error", "lower", "upper", "p_value")
@@ -76,8 +94,13 @@ def judge_lines(lines, parts, study):
     lines["generalizability_max_sdm"] = moved.abs().max()
     lines["equipoise"], lines["target_estimator"] = facts["equipoise"], facts["estimand"]
     lines["mdrr"] = [_detectable(line, parts["model"]) for _, line in lines.iterrows()]
+    return judge(lines, thresholds, DIAGNOSTICS_OF)
+
+
+def judge(lines, thresholds, of):
+    """Add what diagnostics say of their values, but for the last one, and who may calibrate."""
     alpha = thresholds["difference_alpha"]
-    for name, (column, key, _) in DIAGNOSTICS_OF.items():
+    for name, (column, key, _) in of.items():
         if name == "ease":
             continue
         if name.endswith("balance") and alpha is not None:
@@ -88,7 +111,7 @@ def judge_lines(lines, parts, study):
             continue
         better = np.greater_equal if key.startswith("min") else np.less
         lines[f"{name}_diagnostic"] = _judge(lines[column], thresholds[key], better)
-    before = [f"{name}_diagnostic" for name in DIAGNOSTICS_OF if name not in ("mdrr", "ease")]
+    before = [f"{name}_diagnostic" for name in of if name not in ("mdrr", "ease")]
     lines["may_calibrate"] = (lines[before] != FAIL).all(axis=1)
     return lines
 
@@ -117,9 +140,8 @@ def _detectable(line, model):
     return float(effect["hazard_ratio"])
 
 
-def calibrate_lines(lines, study):
+def calibrate_lines(lines, thresholds, of=DIAGNOSTICS_OF):
     """Add calibrated effects and the last diagnostic, and say what may be looked at, or why not."""
-    thresholds = study["diagnostics"]
     for key in CALIBRATED:
         lines[f"calibrated_{key}"] = np.nan
     lines["calibrated_one_sided_p"] = lines["ease"] = np.nan
@@ -144,14 +166,14 @@ def calibrate_lines(lines, study):
     may_combine = lines.pop("may_calibrate") & (lines["ease_diagnostic"] != FAIL)
     lines["unblind_for_evidence_synthesis"] = may_combine
     lines["unblind"] = may_combine & (lines["mdrr_diagnostic"] != FAIL)
-    lines["reason"] = [_tell(line, thresholds) for _, line in lines.iterrows()]
+    lines["reason"] = [_tell(line, thresholds, of) for _, line in lines.iterrows()]
     return lines, null
 
 
-def _tell(line, thresholds):
+def _tell(line, thresholds, of):
     """Why an estimate stays hidden; nothing where it does not."""
     found = []
-    for name, (column, key, text) in DIAGNOSTICS_OF.items():
+    for name, (column, key, text) in of.items():
         if line[f"{name}_diagnostic"] == FAIL:
             found.append(text.format(line[column], thresholds[key]))
     return "; ".join(found)

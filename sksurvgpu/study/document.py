@@ -15,11 +15,14 @@ from pathlib import Path
 import numpy as np
 from pandas import DataFrame, NaT, to_datetime
 
+from .._warnings import keep_warnings
 from ..cohort import Cohort, match, stratify, time_at_risk, trim, weigh
 from ..data import options
 from ..data.by_column import similar
+from .windows import OF_ROWS, OF_WINDOWS, sort_windows
+from .windows import rehearse as rehearse_series
 
-__all__ = ["ADJUSTMENTS", "MODELS", "adjust", "read_document", "rehearse", "way_of"]
+__all__ = ["ADJUSTMENTS", "MODELS", "adjust", "outcomes_of", "read_document", "rehearse", "way_of"]
 
 ADJUSTMENTS = {"trim": trim, "match": match, "stratify": stratify, "weigh": weigh}
 WAYS = ("match", "stratify", "weigh")  # of these at most one
@@ -38,39 +41,45 @@ DIAGNOSTICS = {
     "max_detectable": 10.0,
     "max_systematic_error": 0.25,
     "max_generalizability": None,
+    # Of case series, those of SelfControlledCaseSeries.
+    "min_stability_p": 0.05,
+    "max_before_exposure": 1.25,
+    "max_end_of_observation": 2.0,
+    "max_prevalence": 0.1,
 }
 PROPENSITY = {"cv": 10, "n_alphas": 20, "max_correlation": 0.5}
 ANALYSIS = {"time_at_risk": {}, "adjustment": {}, "model": "cox", "stratified": None}
+SERIES = {"exposures": None, "windows": {}, "control": None, "gap": 30}
 # Arguments of the methods of `omop.Database` that a document may give.
 OF_COHORTS = ("first_only", "washout", "min_days", "period", "gap", "descendants")
 OF_EVENTS = ("descendants",)
 OF_POPULATIONS = ("common_period", "duplicates")
 OF_COVARIATES = ("windows", "exclude", "domains", "score", "min_count")
 KEYS = (*EXPOSURES, *EVENTS, "name", "seed", "comparisons", "population", "covariates")
-KEYS += ("propensity", "analyses", "diagnostics")
-REQUIRED = ("targets", "comparators", "outcomes", "analyses")
+KEYS += ("propensity", "analyses", "diagnostics", "exposures", "case_series")
+OF_COMPARISONS, OF_SERIES = ("targets", "comparators", "analyses"), ("exposures", "case_series")
 
 
 def read_document(source) -> dict:
     """Read a document from a file of YAML or JSON, or a mapping; with all keys, and checked."""
     given = _parse(source)
     _check_keys(given, KEYS, "the study")
-    missing = [key for key in REQUIRED if not given.get(key)]
-    if missing:
-        raise ValueError(f"the study has no `{missing[0]}`; it needs {', '.join(REQUIRED)}.")
+    _check_parts(given)
     study = {"name": str(given.get("name", "study")), "seed": given.get("seed", 0)}
     options.whole(study["seed"], "seed", 0)
-    for kind in (*EXPOSURES, *EVENTS):
-        known = OF_COHORTS if kind in EXPOSURES else OF_EVENTS
+    for kind in (*EXPOSURES, "exposures", *EVENTS):
+        known = OF_EVENTS if kind in EVENTS else OF_COHORTS if kind in EXPOSURES else ()
         study[kind] = _read_definitions(given.get(kind) or {}, kind, known)
-    _number(study, EXPOSURES)
+    _number(study, (*EXPOSURES, "exposures"))
     _number(study, EVENTS)
     study["population"] = _mapping(given, "population", OF_POPULATIONS)
     study["covariates"] = _mapping(given, "covariates", OF_COVARIATES)
     study["propensity"] = PROPENSITY | _mapping(given, "propensity", PROPENSITY)
     study["diagnostics"] = DIAGNOSTICS | _mapping(given, "diagnostics", DIAGNOSTICS)
-    study["analyses"] = _read_analyses(given["analyses"])
-    study["comparisons"] = _read_comparisons(given.get("comparisons"), study)
+    study["analyses"] = _read_analyses(given.get("analyses") or {})
+    is_asked = study["targets"] or given.get("comparisons")
+    study["comparisons"] = _read_comparisons(given.get("comparisons"), study) if is_asked else []
+    study["case_series"] = _read_series(given.get("case_series") or {}, study["exposures"])
     _check_numbers(study)
     _check_controls(study)
     return study
@@ -99,6 +108,23 @@ def _parse(source):
     if not isinstance(found, Mapping):
         raise TypeError(f"{path.name} holds a {type(found).__name__}, must be a mapping of keys.")
     return found
+
+
+def outcomes_of(study) -> dict:
+    """Definitions of all outcomes, of interest or controls, by name."""
+    return {name: d for kind in EVENTS for name, d in study[kind].items()}
+
+
+def _check_parts(given):
+    """Refuse a study without an outcome, or with neither comparisons nor case series."""
+    parts = [keys for keys in (OF_COMPARISONS, OF_SERIES) if any(given.get(key) for key in keys)]
+    needed = ["outcomes", *(key for keys in parts or [OF_COMPARISONS] for key in keys)]
+    missing = [key for key in needed if not given.get(key)]
+    if missing:
+        raise ValueError(
+            f"the study has no `{missing[0]}`; it needs outcomes, and {', '.join(OF_COMPARISONS)}, "
+            f"or {' and '.join(OF_SERIES)}, or all of these."
+        )
 
 
 def _plain(value):
@@ -162,12 +188,14 @@ def _number(study, kinds):
     of_name: dict[str, dict] = {}
     for kind in kinds:
         for name, definition in study[kind].items():
-            if name in of_name and (kinds is EVENTS or of_name[name] != definition):
+            first = of_name.setdefault(name, definition)
+            if kind == "exposures":  # which have no options, as they are no cohorts
+                first = first | {"options": {}}
+            if first != definition or (kinds is EVENTS and first is not definition):
                 raise ValueError(
                     f"{name!r} is defined twice, in `{kind}` and before; a control must be no "
                     "outcome of interest, and an exposure has one definition."
                 )
-            of_name[name] = definition
     given = [definition["id"] for definition in of_name.values() if definition["id"] is not None]
     if len({*given}) < len(given):
         raise ValueError(f"an `id` occurs twice in {' and '.join(kinds)}: {sorted(given)}.")
@@ -280,6 +308,42 @@ def rehearse(analysis):
     events = DataFrame({"id": np.arange(0, n, 3), "date": to_datetime(450, unit="D")})
     adjusted = adjust(Cohort.of(table), analysis)
     time_at_risk(adjusted, events, **analysis["time_at_risk"])
+
+
+# -- case series ----------------------------------------------------------------------------------
+def _read_series(given, exposures):
+    if not isinstance(given, Mapping):
+        raise TypeError("`case_series` must be a mapping from names to what each of them does.")
+    found = {}
+    for name, one in given.items():
+        where = f"`case_series[{name!r}]`"
+        _check_keys(one, (*SERIES, *OF_ROWS), where)
+        one = SERIES | {key: value for key, value in one.items() if value is not None}
+        windows = one["windows"]
+        if not isinstance(windows, Mapping) or not windows:
+            raise ValueError(f"{where} has no `windows`; give days around an exposure by name.")
+        for key, window in {**windows, "control": one["control"] or {}}.items():
+            _check_keys(window, OF_WINDOWS, f"{where} window {key!r}")
+        chosen = [*exposures] if one["exposures"] is None else one["exposures"]
+        one["exposures"] = chosen = chosen if isinstance(chosen, list) else [chosen]
+        of_windows = (w.get("eras") or () for w in windows.values())
+        for other in (*chosen, *(e for eras in of_windows for e in np.atleast_1d(eras))):
+            if other not in exposures:
+                hint = similar(str(other), exposures)
+                raise ValueError(f"{where} names {str(other)!r}, not in `exposures`{hint}")
+        if not chosen or not sort_windows(one)[0]:
+            raise ValueError(
+                f"{where} has no {'window' if chosen else 'exposure'} of interest; a window "
+                "without `eras` is one, unless it ends before the exposure starts."
+            )
+        options.whole(one["gap"], f"case_series[{name!r}]['gap']", 0)
+        try:
+            with keep_warnings():
+                rehearse_series(one, [*exposures])
+        except Exception as error:
+            raise type(error)(f"{where}: {error}") from error
+        found[str(name)] = one
+    return found
 
 
 def _check_numbers(study):

@@ -10,14 +10,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from pandas import DataFrame
 
 from .._journal import Journal
-from .._progress import on_a_line
 from .._tables import Result, counted
 from .comparison import Comparison, pack, unpack
-from .document import EVENTS, read_document
+from .document import EVENTS, outcomes_of, read_document
 from .result import StudyResult
+from .series import CaseSeries
 
 __all__ = ["Study"]
 
@@ -59,15 +58,22 @@ class Study(Result):
         controls = sum(len(study[kind]) for kind in EVENTS[1:])
         n_analyses = len(study["analyses"])
         analyses = f"{n_analyses:,} {'analysis' if n_analyses == 1 else 'analyses'}"
-        of_interest = counted(len(study["outcomes"]), "outcomes")
-        return (
-            f"Study {study['name']!r}: {counted(len(study['comparisons']), 'comparisons')}, "
-            f"{analyses}, {of_interest} of interest, {counted(controls, 'controls')}"
-        )
+        parts = [f"{counted(len(study['comparisons']), 'comparisons')}, {analyses}"]
+        if study["case_series"]:
+            n_series, exposures = len(study["case_series"]), len(study["exposures"])
+            parts = parts * bool(study["comparisons"])
+            parts.append(f"{n_series:,} case series of {counted(exposures, 'exposures')}")
+        parts.append(f"{counted(len(study['outcomes']), 'outcomes')} of interest")
+        return f"Study {study['name']!r}: {', '.join([*parts, counted(controls, 'controls')])}"
 
     def _head(self, n):
+        from pandas import DataFrame
+
         pairs = self.document["comparisons"]
-        return DataFrame(pairs[:n], columns=["target", "comparator"]), len(pairs)
+        if pairs:
+            return DataFrame(pairs[:n], columns=["target", "comparator"]), len(pairs)
+        exposures = [*self.document["exposures"]]
+        return DataFrame({"exposure": exposures[:n]}), len(exposures)
 
     @classmethod
     def read(cls, source) -> Study:
@@ -102,9 +108,35 @@ class Study(Result):
         -------
         table : pandas.DataFrame
             A line for each comparison: persons of both arms, number of analyses and outcomes,
-            ``seconds``, and the ``basis`` of that; or the ``message`` of what cannot be drawn.
+            ``seconds``, and the ``basis`` of that; or the ``message`` of what cannot be drawn. One
+            for all case series, of which the first outcome is tried.
         """
-        database, begin = _open(database), time.perf_counter()
+        from pandas import DataFrame, concat
+
+        database = _open(database)
+        found = []
+        if self.document["comparisons"]:
+            found.append(self._estimate_comparisons(database, n_jobs))
+        if self.document["case_series"]:
+            found.append(DataFrame([self._estimate_series(database, n_jobs)]))
+        return concat(found, ignore_index=True)
+
+    def _estimate_series(self, database, n_jobs):
+        """Line of all case series."""
+        first = partial(CaseSeries, self.document, database, 0, n_jobs)
+        first().describe()  # so that nothing is compiled below
+        begin = time.perf_counter()
+        failed = first().describe()["lines"].query("status == 'failed'")["message"].unique()
+        seconds, n_outcomes = time.perf_counter() - begin, len(outcomes_of(self.document))
+        line = {"target": "case series", "comparator": "", "message": "; ".join(failed)}
+        line |= {"analyses": len(self.document["case_series"]), "outcomes": n_outcomes}
+        basis = f"the first of {n_outcomes:,} outcomes took {seconds:.1f} s"
+        return line | {"seconds": seconds * n_outcomes, "basis": basis}
+
+    def _estimate_comparisons(self, database, n_jobs):
+        from pandas import DataFrame
+
+        begin = time.perf_counter()
         lines = [self._count(database, k) for k in range(len(self.document["comparisons"]))]
         seconds = (time.perf_counter() - begin) / len(lines)
         table = DataFrame(lines)
@@ -115,8 +147,8 @@ class Study(Result):
         pilots, reading, message = self._try(database, first, n_jobs, len(lines))
         n_persons = table["target_persons"] + table["comparator_persons"]
         (n_few, of_few), (n_pilot, fitting) = pilots
-        rest = on_a_line((n_few, n_pilot), (of_few, fitting), n_persons)
-        table["seconds"] = seconds + reading + rest
+        slope = min(max(0.0, (fitting - of_few) / max(n_pilot - n_few, 1)), fitting / n_pilot)
+        table["seconds"] = seconds + reading + fitting + slope * (n_persons - n_pilot)
         table["basis"] = (
             f"{n_few:,} and {n_pilot:,} persons of comparison {first} took {of_few:.1f} and "
             f"{fitting:.1f} s, on a line by persons"
@@ -129,7 +161,7 @@ class Study(Result):
         events: dict = {}
         warm = Comparison(self.document, database, k, n_jobs, events, most=PILOT // 4)
         begin = time.perf_counter()
-        for name in warm.definitions:
+        for name in outcomes_of(self.document):
             warm.events(name)
         reading = (time.perf_counter() - begin) / n_comparisons
         _do_parts(warm, {}.get, {}.__setitem__)  # so that nothing is compiled below
@@ -169,13 +201,14 @@ class Study(Result):
             Database, another object with its methods, or where it is. With a `client`, the path:
             workers open it themselves.
         folder : path
-            New folder for what is finished, one part for the scores of a comparison and one for
-            each of its analyses. Where the call is made again after it was ended, whatever ended
-            it, these are not done again, and the results are the same to the last bit.
+            New folder for what is finished, one part for the scores of a comparison, one for each
+            of its analyses, and one for each outcome of the case series. Where the call is made
+            again after it was ended, whatever ended it, these are not done again, and the results
+            are the same to the last bit.
         client : distributed.Client, optional
-            Cluster of Dask, whose workers take a comparison each.
+            Cluster of Dask, whose workers take a comparison, or an outcome of case series, each.
         n_jobs : int, optional
-            Threads of a comparison.
+            Threads of one of them.
 
         Returns
         -------
@@ -236,23 +269,36 @@ def _describe(study, database):
     shown = repr(database)
     shown = type(database).__name__ if " at 0x" in shown else shown
     records = database.digest() if hasattr(database, "digest") else None
-    of = {key: json.dumps(study[key]) for key in study if key != "diagnostics"}
-    of |= {"database": shown, "records": records}
+    of, names = {}, {}
+    for key in study:
+        if isinstance(study[key], dict) and key != "diagnostics":
+            names[key] = [*study[key]]  # whose order numbers the parts
+            of |= {f"{key}: {name}": [json.dumps(one)] for name, one in study[key].items()}
+        elif key != "diagnostics":
+            of[key] = study[key]
+    of |= {"order of names": [json.dumps(names)], "database": shown, "records": records}
     return {"sksurvgpu": __version__, "call": "Study.run", **of}
 
 
-def _do_parts(comparison, read, write):
-    """Do what is not there of a comparison; lines of what failed."""
-    failures, pair = [], comparison.pair
-    (scores_key, _), *analyses = comparison.parts()
+def _units(study):
+    """Comparisons and outcomes of case series, which are done on their own, by class and number."""
+    n_outcomes = len(outcomes_of(study)) if study["case_series"] else 0
+    sizes = {Comparison: len(study["comparisons"]), CaseSeries: n_outcomes}
+    return [(kind, number) for kind, n in sizes.items() for number in range(n)]
+
+
+def _do_parts(unit, read, write):
+    """Do what is not there of a comparison, or an outcome of case series; lines of what failed."""
+    failures, (*pair, _) = [], unit.label
+    (first_key, describe), *analyses = unit.parts()
     missing = [part for part in analyses if not _is_finished(read(part[0]))]
     try:
-        arrays = read(scores_key)
-        if arrays is None:
-            arrays = pack(comparison.describe())
-            write(scores_key, arrays)
+        arrays = read(first_key)
+        if not _is_finished(arrays):
+            arrays = pack(describe())
+            write(first_key, arrays)
     except Exception as error:
-        return [(*pair, "", _told(error))]
+        return [(*unit.label, _told(error))]
     scores = unpack(arrays)
     for key, analyse in missing:
         try:
@@ -273,39 +319,41 @@ def _told(error):
 
 
 def _run_here(study, database, journal, n_jobs):
-    """All comparisons one after another, which share the events that were read."""
+    """All units one after another, which share the events that were read."""
     events: dict = {}
     write = partial(journal.write, compress=True)
-    for k in range(len(study["comparisons"])):
-        yield from _do_parts(Comparison(study, database, k, n_jobs, events), journal.read, write)
+    for kind, number in _units(study):
+        yield from _do_parts(kind(study, database, number, n_jobs, events), journal.read, write)
 
 
-def _on_worker(study, database, number, held, n_jobs):
-    """Parts of a comparison that were not there, by key, and lines of what failed."""
+def _on_worker(study, database, unit, held, n_jobs):
+    """Parts of a unit that were not there, by key, and lines of what failed."""
     made: dict = {}
-    comparison = Comparison(study, _open(database), number, n_jobs)
-    failures = _do_parts(comparison, lambda key: held.get(key, made.get(key)), made.__setitem__)
+    kind, number = unit
+    opened = kind(study, _open(database), number, n_jobs)
+    failures = _do_parts(opened, lambda key: held.get(key, made.get(key)), made.__setitem__)
     return made, failures
 
 
 def _on_cluster(study, database, journal, n_jobs, client):
-    """Run a task for each comparison; what comes back is kept at once."""
+    """Run a task for each unit; what comes back is kept at once."""
     from distributed import as_completed
 
     tasks = {}
-    for k in range(len(study["comparisons"])):
-        keys = [key for key, _ in Comparison(study, None, k).parts()]
+    for kind, number in _units(study):
+        unit = kind(study, None, number)
+        keys = [key for key, _ in unit.parts()]
         held = {key: arrays for key in keys if _is_finished(arrays := journal.read(key))}
         if len(held) < len(keys):
             # of finished analyses a worker need only know that they are there
             held = {key: held[key] if key == keys[0] else {} for key in held}
-            task = client.submit(_on_worker, study, database, k, held, n_jobs, pure=False)
-            tasks[task] = study["comparisons"][k]
+            do = partial(_on_worker, study, database, (kind, number), held, n_jobs)
+            tasks[client.submit(do, pure=False)] = unit.label
     for task in as_completed(tasks):
         try:
             made, failures = task.result()
         except Exception as error:  # such as of a worker that is gone
-            made, failures = {}, [(*tasks[task], "", _told(error))]
+            made, failures = {}, [(*tasks[task], _told(error))]
         for key, arrays in made.items():
             journal.write(key, arrays, compress=True)
         yield from failures
