@@ -323,6 +323,25 @@ def test_tables_of_a_case_series(dirty, database):
     named = {"both": [NEW, OLD]}
     with pytest.warns(UserWarning, match="are left out"):
         assert set(database.eras(named, {"condition": [1003]})["eras"]["era"]) == {"both"}
+    last = max(end for spans in observed.values() for _, end in spans)
+    assert (tables["periods"]["ended_early"] == (tables["periods"]["end"] < last)).all()
+
+
+def test_events_and_other_domains_make_a_case_series():
+    tables = simulate_omop(80, 2_000, n_codes=50, n_controls=1, random_state=4).tables
+    database = Database(tables)
+    assert database.n_persons == 80
+    events = database.events({"condition": [1003]})
+    both = {"drug": {"drug": [NEW]}, "stroke": {"condition": [1001]}}
+    found = database.eras(both, events)
+    expected = database.eras({"drug": [NEW]}, {"condition": [1003]})
+    for name in ("periods", "outcomes"):
+        pd.testing.assert_frame_equal(found[name], expected[name])
+    is_drug = found["eras"]["era"] == "drug"
+    pd.testing.assert_frame_equal(found["eras"][is_drug].reset_index(drop=True), expected["eras"])
+    days = database.events({"condition": [1001]}, found["periods"]["person_id"].unique())
+    begun = found["eras"][~is_drug].merge(found["periods"][["id", "person_id"]])
+    assert {*begun["start"]} <= {*days["date"]} and len(begun)
 
 
 # -- small tables -----------------------------------------------------------------------------

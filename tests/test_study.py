@@ -134,6 +134,11 @@ WRONG = {
     ),
     "sets": (changed(analyses={"x": {"stratified": True}}), "makes no sets"),
     "a threshold": (changed(diagnostics={"min_equipoise": -1}), "min_equipoise"),
+    "days of a window": (
+        changed(covariates={"windows": {"year": [-1, -365]}}),
+        "`covariates`: `windows` has 'year'",
+    ),
+    "a window of no days": (changed(covariates={"windows": {"year": "all"}}), "`covariates`: "),
     "a true ratio": (
         changed(positive_controls={"p": {"condition": [99]}}),
         "'true_ratio']` is None, must be a positive",

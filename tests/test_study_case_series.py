@@ -328,6 +328,13 @@ def test_tables_are_those_of_the_results_model(result, tmp_path):
     own = weeks[weeks["exposures_outcome_set_id"] == number_of("30 NA 7")]
     own = own[own["analysis_id"] == 1].set_index("week")
     assert own.loc[0, "observed_subjects"] == estimate["covariate_subjects"]
+    tables = with_event(SIMULATED.tables, np.random.default_rng(0))
+    drugs, events = tables["drug_exposure"], tables["condition_occurrence"]
+    first = drugs[drugs["drug_concept_id"] == 102].groupby("person_id")
+    events = events[events["condition_concept_id"] == EVENT].set_index("person_id")
+    since = events["condition_start_date"] - first["drug_exposure_start_date"].min()
+    expected = (since.dropna().dt.days // 7).value_counts()
+    assert own["outcomes"].to_dict() == expected.reindex(own.index, fill_value=0).to_dict()
     trend = pd.read_csv(tmp_path / "sccs_time_trend.csv").merge(found["result"][keys[:2]].iloc[:1])
     assert trend["calendar_month"].between(1, 12).all() and trend["observed_subjects"].max() > 20
 

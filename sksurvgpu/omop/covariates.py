@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from pandas import DataFrame
 
 from .._warnings import warn
 from ..cohort.checks import check_ids
@@ -22,8 +21,10 @@ from ..tables.windows import Windows
 from .tables import DATES, DOMAINS
 from .vocabulary import find_concepts, list_names
 
+__all__ = ["extract", "read_windows"]
+
 WINDOWS = {"the last 30 days": (-30, 0), "the last year": (-365, 0)}
-KINDS = 1_000  # of covariates, by which they are numbered
+KINDS = 1_000
 MOST_WINDOWS = 90
 SCORE = 1_901
 BATCH_SIZE = 1 << 20  # lines
@@ -42,18 +43,24 @@ DEMOGRAPHICS = {
 OF_CONCEPTS = 1, 4, 5
 
 
-def extract(tables, persons, reading, *, windows, exclude, domains, score):
-    """Do what `Database.covariates` says; `reading` has arguments of `from_long`."""
-    table = read_whole(getattr(persons, "table", persons), "persons")
-    for column in ("id", "index_date"):
-        require(table.columns, column, "persons", column)
-    check_ids(table["id"], "id")
+def read_windows(windows) -> Windows:
+    """Read windows of days, by default those of `WINDOWS`."""
     windows = Windows.of(windows or WINDOWS, "present")
     if {*windows.duplicates} != {"present"} or len(windows) > MOST_WINDOWS:
         raise ValueError(
             f"`windows` must be pairs of days, and {MOST_WINDOWS} at most; numbers of records have "
             "columns of their own."
         )
+    return windows
+
+
+def extract(tables, persons, reading, *, windows, exclude, domains, score):
+    """Do what `Database.covariates` says; `reading` has arguments of `from_long`."""
+    table = read_whole(getattr(persons, "table", persons), "persons")
+    for column in ("id", "index_date"):
+        require(table.columns, column, "persons", column)
+    check_ids(table["id"], "id")
+    windows = read_windows(windows)
     reader = _Lines(tables, table, windows)
     chosen = _choose_domains(tables, domains)
     points = _read_score(tables, score)
@@ -105,6 +112,8 @@ class _Lines:
     """Lines of all covariates, and what is to be known once they have been read."""
 
     def __init__(self, tables, table, windows):
+        from pandas import DataFrame
+
         self._tables, self._windows, self._ids = tables, windows, table["id"].to_numpy()
         self.names: dict[int, str] = {}  # of columns; filled while lines are read
         self.n_undated = self.n_without_concept = 0
@@ -135,6 +144,8 @@ class _Lines:
 
     def read(self, domains, excluded, points):
         """Yield frames of lines, and name their columns."""
+        from pandas import DataFrame
+
         self._tables.register("sksurvgpu_excluded", DataFrame({"concept": excluded}))
         yield from self._demographics()
         flags = np.zeros((len(points), len(self._ids)), dtype=np.bool_)
@@ -149,6 +160,8 @@ class _Lines:
             yield self._frame(rows, np.full(len(rows), SCORE), values[rows])
 
     def _frame(self, rows, columns, values=1.0):
+        from pandas import DataFrame
+
         return DataFrame({"id": self._ids[rows], "covariate_id": columns, "value": values})
 
     def _demographics(self):
@@ -201,6 +214,8 @@ class _Lines:
 
     def _stream(self, name, points, first, last):
         """Row, concept and day of each record that may matter, in batches."""
+        from pandas import DataFrame
+
         domain = DOMAINS[name]
         ids = np.concatenate([np.empty(0, np.int64), *(ids for _, ids in points)])
         self._tables.register("sksurvgpu_scored", DataFrame({"concept": np.unique(ids)}))

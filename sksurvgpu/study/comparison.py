@@ -110,11 +110,6 @@ class Comparison:
     def data(self):
         """Covariates of the cohort, without those of the exposures."""
         wanted = dict(self.study["covariates"])
-        if isinstance(wanted.get("windows"), dict):
-            wanted["windows"] = {
-                name: tuple(days) if isinstance(days, list) else days
-                for name, days in wanted["windows"].items()
-            }
         exposures = [
             concept
             for kind, name in zip(("targets", "comparators"), self.pair, strict=True)

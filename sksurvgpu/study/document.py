@@ -73,7 +73,7 @@ def read_document(source) -> dict:
     _number(study, (*EXPOSURES, "exposures"))
     _number(study, EVENTS)
     study["population"] = _mapping(given, "population", OF_POPULATIONS)
-    study["covariates"] = _mapping(given, "covariates", OF_COVARIATES)
+    study["covariates"] = _read_covariates(_mapping(given, "covariates", OF_COVARIATES))
     study["propensity"] = PROPENSITY | _mapping(given, "propensity", PROPENSITY)
     study["diagnostics"] = DIAGNOSTICS | _mapping(given, "diagnostics", DIAGNOSTICS)
     study["analyses"] = _read_analyses(given.get("analyses") or {})
@@ -145,6 +145,20 @@ def _mapping(given, key, known):
     found = given.get(key) or {}
     _check_keys(found, known, f"`{key}`")
     return dict(found)
+
+
+def _read_covariates(given):
+    """Arguments of covariates, whose windows are pairs of days."""
+    from ..omop.covariates import read_windows
+
+    if isinstance(given.get("windows"), dict):
+        pairs = given["windows"].items()
+        given["windows"] = {name: tuple(d) if isinstance(d, list) else d for name, d in pairs}
+    try:
+        read_windows(given.get("windows"))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"`covariates`: {error}") from error
+    return given
 
 
 def _arguments(function):
