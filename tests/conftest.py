@@ -43,7 +43,7 @@ DEEPER = """
     hierarchical house late_entry links long_windows matrix new_likelihood new_penalty nonconvex
     oracles outcomes partitions_data plotting_grounds plotting_intervals plotting_marks
     posterior_scales privacy properties relaxed screen secants site_differences site_replicas
-    stand_in standardize store sums_fits sums_models sums_parts units
+    stand_in standardize store study_case_series sums_fits sums_models sums_parts units
 """
 GLOBS = ("test_cuda_*.py", "test_far_*.py", "test_gpu_*.py")
 THOROUGH = {TESTS / "attacks", *(TESTS / f"test_{name}.py" for name in DEEPER.split())}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..omop.covariates import KINDS
 from .differences import difference_p_values
 from .document import EVENTS, outcomes_of
 from .effects import censor, list_analyses, number_of, tell_effects
@@ -12,7 +13,6 @@ __all__ = ["ComparisonTables"]
 
 COUNTS = [f"{arm}_{what}" for arm in ("target", "comparator") for what in ("subjects", "outcomes")]
 COUNTS += ["target_days", "comparator_days"]
-KINDS = 1_000  # of covariates, by which `omop` numbers them
 DIGITS = 3  # of means and differences in files, as there
 
 

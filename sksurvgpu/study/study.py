@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._journal import Journal
+from .._progress import on_a_line
 from .._tables import Result, counted
 from .comparison import Comparison, pack, unpack
 from .document import EVENTS, outcomes_of, read_document
@@ -147,8 +148,8 @@ class Study(Result):
         pilots, reading, message = self._try(database, first, n_jobs, len(lines))
         n_persons = table["target_persons"] + table["comparator_persons"]
         (n_few, of_few), (n_pilot, fitting) = pilots
-        slope = min(max(0.0, (fitting - of_few) / max(n_pilot - n_few, 1)), fitting / n_pilot)
-        table["seconds"] = seconds + reading + fitting + slope * (n_persons - n_pilot)
+        rest = on_a_line((n_few, n_pilot), (of_few, fitting), n_persons)
+        table["seconds"] = seconds + reading + rest
         table["basis"] = (
             f"{n_few:,} and {n_pilot:,} persons of comparison {first} took {of_few:.1f} and "
             f"{fitting:.1f} s, on a line by persons"
