@@ -5,7 +5,7 @@ An iteration looks at the violations of stationarity, has a model of the columns
 objective, and learns from the gradient there (`secants`).
 """
 
-from copy import copy
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -29,7 +29,7 @@ def descend(point, goal, way, max_iter):
         if residual <= goal.tolerance or last:
             break
         model = yield from way.have_model(point, goal, violation, progress)
-        before, columns, model.is_here = copy(point), way.watched(violation, progress), False
+        before, columns, model.is_here = replace(point), way.watched(violation, progress), False
         share = yield from _step(point, goal, model, columns, progress.least)
         if iteration == 0 and way.regrets(before, point):
             point.coef, model.is_here = before.coef, True

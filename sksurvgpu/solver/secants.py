@@ -147,4 +147,4 @@ class SecantTerms:
         plus, minus = change / np.sqrt(seen), product / np.sqrt(own)
         self._room[:, n_terms], self._room[:, n_terms + 1] = plus, minus
         self.diagonal += plus**2 - minus**2
-        self.sign = np.append(self.sign, [1.0, -1.0])
+        self.sign = np.concatenate([self.sign, (1.0, -1.0)])

@@ -25,8 +25,8 @@ OF_FRAMES = (
     "sksurvgpu.CategoryColumns does so of a DataFrame, which transformers make after "
     "set_output(transform='pandas')."
 )
-# Columns of a row-major table converted at a time; a cache line holds 8 float64.
-BLOCK_COLUMNS = 16
+# Columns of an array that are read at a time (a cache line holds 8 float64), or values of more.
+BLOCK_COLUMNS, BLOCK_VALUES = 16, 2**16
 
 
 def read_table(X, name, may_be_empty=False):
@@ -188,16 +188,16 @@ def _from_numpy(table, name, label=str):
     n_rows, n_columns = table.shape
 
     def blocks():
-        for first in range(0, n_columns, BLOCK_COLUMNS):
-            block = table[:, first : first + BLOCK_COLUMNS]
+        size = max(BLOCK_COLUMNS, BLOCK_VALUES // max(1, n_rows))
+        for first in range(0, n_columns, size):
+            block = table[:, first : first + size]
             yield np.asfortranarray(block, dtype=np.float64).T
 
     kind, counts = _classify(blocks, n_columns, label, name)
     if table.dtype == np.float64 and table.flags.f_contiguous and (kind == DENSE).all():
         indptr = np.zeros(n_columns + 1, dtype=np.int64)
         value_ptr = n_rows * np.arange(n_columns, dtype=np.int64)
-        empty = np.empty(0, dtype=np.int32)
-        return n_rows, kind, indptr, empty, table.T.reshape(-1), value_ptr, None
+        return n_rows, kind, indptr, np.empty(0, np.int32), table.T.reshape(-1), value_ptr, None
     return _fill(blocks, n_rows, kind, counts, None)
 
 
@@ -273,9 +273,8 @@ def _from_blocks(blocks, shape, labels, name):
 
 def _names_of(labels):
     """Names of columns, where they have some."""
-    if all(isinstance(label, str) for label in labels):
-        return np.array(labels, dtype=object)
-    return None
+    is_named = all(isinstance(label, str) for label in labels)
+    return np.array(labels, dtype=object) if is_named else None
 
 
 def _classify(blocks, n_columns, label, name):
@@ -284,16 +283,17 @@ def _classify(blocks, n_columns, label, name):
     A block is a column, an array of columns, or the rows and values of a column that is sparse.
     """
     kind = np.empty(n_columns, dtype=np.uint8)
-    counts = np.zeros(n_columns, dtype=np.int64)
-    n_nonfinite = np.zeros(n_columns, dtype=np.int64)
+    counts, n_nonfinite = np.zeros((2, n_columns), dtype=np.int64)
     first = 0
     for block in blocks():
         is_stored_sparse = isinstance(block, tuple)
         values = np.atleast_2d(block[1] if is_stored_sparse else block)
         part, size = slice(first, first + len(values)), values.shape[1]
-        n_nonzero = np.count_nonzero(values, axis=1)
-        n_nonfinite[part] = size - np.count_nonzero(np.isfinite(values), axis=1)
-        has_only_ones = np.count_nonzero(values == 1.0, axis=1) == n_nonzero
+        # NumPy's counts along an axis take as long as all of this
+        is_zero, is_finite = values == 0.0, np.isfinite(values)
+        n_nonzero = size - is_zero.view(np.uint8).sum(axis=1, dtype=np.uint32)
+        n_nonfinite[part] = 0 if is_finite.all() else size - np.count_nonzero(is_finite, axis=1)
+        has_only_ones = (is_zero | (values == 1.0)).all(axis=1)
         limit = np.where(has_only_ones, MAX_INDICATOR_DENSITY, MAX_SPARSE_DENSITY)
         is_sparse = np.full(len(values), is_stored_sparse) | (n_nonzero <= limit * size)
         kind[part] = np.where(is_sparse, np.where(has_only_ones, INDICATOR, SPARSE), DENSE)

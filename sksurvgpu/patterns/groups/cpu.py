@@ -159,17 +159,16 @@ class GroupsOnCpu(PatternOnCpu):
     def __init__(self, problem, weight, threads):
         super().__init__(problem, weight, threads)
         plan, weighted = problem.plan, self.weighted
-        weight = weighted.weight
-        self._groups = Groups(plan.ptr, plan.group_idx, plan.value, weight, weighted.total)
-        self._few, self.group_ptr = plan.few, plan.ptr
+        self._groups = Groups(plan.ptr, plan.group_idx, plan.value, weighted.weight, weighted.total)
+        bins = bins_of_groups(plan.group_idx, inverse_of(weighted.total), plan.ptr)
+        self._centring, self.group_ptr = Centring(bins, plan.few), plan.ptr
 
     def evaluate(self, eta, u):
         return tasks.add_up(self._threads, evaluate, self._groups, eta, u, self._group_blocks)
 
     def refer(self, eta, u, h):
         tasks.run_blocks(self._threads, self._group_blocks, curvature, self._groups, eta, h)
-        inverse = inverse_of(self._groups.total)
-        return Centring(bins_of_groups(self._groups.idx, inverse, self._groups.ptr), self._few)
+        return self._centring
 
     def exact_steps(self, eta):
         w_row, risk = np.empty(len(eta)), np.empty(len(self._groups.total))
