@@ -22,7 +22,16 @@ QUICK_ROWS, QUICK_COLUMNS, QUICK_COLUMNS_DENSE = 4_000, 200, 2_000
 TOLERANCE_COX, TOLERANCE = 1e-6, 1e-4  # KKT residual asked for, over the largest useful penalty
 
 TOO_LARGE = "excluded: needs a dense X of 8 GB, or more than the time limit"
-LASSO_ONLY = ("scikit-survival", "skglm", "adelie", "glmnet", "skein-glm", "FastSurvival", "abess")
+LASSO_ONLY = (
+    "scikit-survival",
+    "skglm",
+    "adelie",
+    "glmnet",
+    "skein-glm",
+    "FastSurvival",
+    "abess",
+    "biglasso",
+)
 # Who is left out where a run is known to end in the time limit or without memory.
 MILLION_ROWS = dict.fromkeys(LASSO_ONLY, TOO_LARGE)
 NO_LASSO = dict.fromkeys(LASSO_ONLY, "excluded: a lasso program")
@@ -134,6 +143,12 @@ def _of_others():
         yield Case(f"{name}-{SPARSER:g}", sparser, draw, sizes, SPARSER, model)
     title, size = "100 matched sets, 8 cases of 20, dense, exact, no penalty", _size(2_000, 100)
     yield Case("matched-dense", title, draws.draw_matched_dense, size, 0.0, "matched")
+    title, size = "a small study, dense Gaussian columns", _size(700, 20)
+    sparser = f"{title}, {SPARSER:g} of the largest penalty"
+    yield Case("study", sparser, draws.draw_cox_dense, size, SPARSER)
+    yield Case(
+        "study-0", f"{title}, no penalty", draws.draw_cox_dense, size, 0.0, excluded=NO_LASSO
+    )
     title, size = "dense Gaussian columns, no penalty", _size(100_000, 50)
     yield Case("cox-0", title, draws.draw_cox_dense, size, 0.0, excluded=NO_LASSO)
 

@@ -46,6 +46,9 @@ ENVIRONMENTS = {
     "glmstar": "glmstar",
     "coxstream": "--no-binary coxstream coxstream scipy",  # its wheel wants an old glibc
     "survivalgpu": "survivalgpu",
+    "statgpu": "statgpu",
+    "torchsurv": "torchsurv pandas",
+    "lifelines": "lifelines",
     "fastsurvival": "psutil scipy pandas git+https://github.com/jiachangliu/FastSurvival",
 }
 
@@ -106,6 +109,12 @@ def all_solvers(n_threads):
         Solver("abess", "abess", (1e-8,), interpreter="abess"),
         Solver("coxstream", "newton coxstream", _steps(-2, -9), ("cox",), "coxstream"),
         Solver("survivalGPU", "newton survivalgpu", _steps(-2, -9), ("cox",), "survivalgpu"),
+        Solver("statgpu", "statgpu", _steps(-4, -12), interpreter="statgpu"),
+        Solver("torchsurv", "torchsurv", _steps(-4, -10), interpreter="torchsurv"),
+        Solver("torchsurv-2", "torchsurv", _steps(-4, -10), ("cox",), "torchsurv", 2),
+        Solver("lifelines", "lifelines", _steps(-5, -12), interpreter="lifelines"),
+        Solver("PHReg", "phreg", _steps(-5, -12), interpreter="celer"),
+        Solver("biglasso", "biglasso_cox.R", CHANGES, interpreter="R"),
         Solver("coxph", "survival_coxph.R", likelihoods, interpreter="R"),
         Solver("Cyclops", "cyclops.R auto", _steps(-6, -10), ("cox",), "R"),
         Solver("Cyclops", "cyclops.R auto", likelihoods, OTHERS, "R"),
@@ -308,8 +317,8 @@ def _note(answer):
 
 
 COLUMNS = columns(
-    "solver | seconds:.3f | ratio:.2f | obj - best=above_best:.1e | KKT=kkt:.1e | "
-    "nonzero=nonzeros:d | peak MB=peak_rss_mb:.0f | iter=n_iter:d | note",
+    "solver | seconds:.3f | CPU s=cpu_seconds:.3f | ratio:.2f | obj - best=above_best:.1e | "
+    "KKT=kkt:.1e | nonzero=nonzeros:d | peak MB=peak_rss_mb:.0f | iter=n_iter:d | note",
     note=_note,
 )
 

@@ -133,6 +133,7 @@ def test_drivers_and_modules_are_there(capsys, monkeypatch):
     import ours  # noqa: F401
     import peer_problem
     import solvers as peers  # noqa: F401
+    import survival_solvers  # noqa: F401
 
     for solver in solvers.all_solvers(2):
         name = solver.driver.split()[0]

@@ -87,10 +87,11 @@ timed_run <- function(name, package, prepare, fit, with_paths = FALSE) {
   fit(tiny, prepare(tiny))
   prepared <- prepare(problem)
   gc() # garbage of the preparation is not the fit's
-  seconds <- system.time(result <- fit(problem, prepared), gcFirst = FALSE)[["elapsed"]]
+  took <- system.time(result <- fit(problem, prepared), gcFirst = FALSE)
   jsonlite::write_json(
     list(
-      name = name, version = as.character(utils::packageVersion(package)), seconds = seconds,
+      name = name, version = as.character(utils::packageVersion(package)),
+      seconds = took[["elapsed"]], cpu_seconds = took[["user.self"]] + took[["sys.self"]],
       runtime = R.version.string, coef = packed(result$coef),
       intercept = if (is.null(result$intercept)) 0 else utils::tail(result$intercept, 1),
       n_iter = result$n_iter,

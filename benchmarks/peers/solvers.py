@@ -221,42 +221,6 @@ class Abess(Peer):
         )
 
 
-class Newton(Peer):
-    """Models without penalty, PACKAGE "coxstream" or "survivalgpu".
-
-    The tolerance is of the change of the coefficients, or relative of the log-likelihood.
-    coxstream has Efron's ties alone, which is the same where no events are tied.
-    """
-
-    def __init__(self, package, tolerance):
-        self.modules = (package,)
-        super().__init__(package, tolerance)
-
-    def prepare(self, problem):
-        if problem.penalty > 0:
-            skip("no lasso")
-        time, event = problem["time"], problem["event"].astype(np.int64)
-        times = time[event > 0]
-        if self.name == "coxstream" and len(np.unique(times)) < len(times):
-            skip("events are tied, and it has Efron's likelihood alone")
-        if self.name == "survivalgpu":  # it wants integers; ranks leave the likelihood as it is
-            time = 1 + np.unique(time, return_inverse=True)[1].astype(np.int64)
-        return np.ascontiguousarray(dense(problem)), time, event
-
-    def fit(self, problem, prepared):
-        (X, time, event), [package] = prepared, self.loaded
-        if self.name == "coxstream":
-            model = package.CoxStream(tol=self.tolerance)
-            _, warned = quietly(lambda: model.fit(time, event, X))
-            n_iter = model.n_iter_
-        else:
-            how = {"ties": "breslow", "eps": self.tolerance, "device": "cpu"}
-            model = package.CoxPHSurvivalAnalysis(**how)
-            _, warned = quietly(lambda: model.fit(X, time, event=event))
-            n_iter = int(np.max(model.iter_))
-        return Answer(np.ravel(model.coef_), self.note(warned, "tolerance"), n_iter)
-
-
 class Logistic(Peer):
     """scikit-learn's LogisticRegression: SOLVER "liblinear" or "saga", and its tolerance."""
 
@@ -359,6 +323,8 @@ class Statsmodels(Peer):
 
 
 if __name__ == "__main__":
+    import survival_solvers  # noqa: F401
+
     if sys.argv[3] == "sksurvgpu":  # the one that other interpreters do not have
         import ours  # noqa: F401
     timed_run()
