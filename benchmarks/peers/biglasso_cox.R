@@ -1,5 +1,5 @@
 # biglasso's Cox lasso.  Usage: Rscript biglasso_cox.R PROBLEM_DIR OUT.json EPS
-# EPS bounds the squared change of a coefficient, relative to the null deviance (its default is 1e-7).
+# EPS bounds the squared change of a coefficient over the null deviance (its default is 1e-7).
 here <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE)))
 source(file.path(here, "peer_problem.R"))
 for (package in c("jsonlite", "Matrix", "bigmemory", "biglasso")) require_peer(package)
