@@ -1,4 +1,4 @@
-"""A whole study on a simulated database: time, memory, and the same bits after kills."""
+"""Studies of simulated databases: time, memory, the same bits after kills, and coverage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import pairwise
+import warnings
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,21 @@ from .report import Option, columns, lines, read, save
 GIGABYTE = 2**20 if hasattr(resource, "RUSAGE_THREAD") else 2**30  # Linux counts kilobytes
 POLL = 0.1  # seconds
 STEPS = columns("step | s=seconds:.1f | CPU s=cpu_seconds:.1f | peak GB=peak:.2f | parts:d | note")
+SMALL = {"persons": 4_000, "records": 100_000, "codes": 60, "comparisons": 1}
+SMALL |= {"outcomes": 3, "controls": 40}
+# Mean and standard deviation of errors of log hazard ratios, which no record tells of.
+ERRORS = {"hidden": (0.15, 0.1), "none": (0.0, 0.0)}
+EVALUATED = ("stroke", "bleeding")  # the third is the only one with which death competes
+SHARES = ("covered", "calibrated_covered", "below", "calibrated_below")
+HELD = columns(
+    "error | outcomes | databases:d | n:d | covered | after=calibrated_covered | p < 0.05=below | "
+    "after=calibrated_below | width:.2f | after=calibrated_width:.2f | unblinded:.0%",
+    **{key: lambda found, key=key: _with_error(found, key) for key in SHARES},
+)
+
+
+def _with_error(found, key):
+    return f"{found[key]:.1%} +- {found['standard_errors'][key]:.1%}"
 
 
 def main_study(arguments=None):
@@ -29,6 +45,10 @@ def main_study(arguments=None):
     Outcomes of interest and controls are events that the drugs do not affect, but for three. Every
     run is a process of its own: one until its end, and, with ``--kills``, another one that is ended
     by SIGKILL as often and resumed, whose parts must have the same bits.
+
+    With ``--coverage``, so many small databases have one comparison each, with hidden errors of all
+    effects, and as many without: how many intervals hold the truth, before and after calibration.
+    Controls are calibrated by the others.
     """
     options = read(
         "study",
@@ -44,7 +64,10 @@ def main_study(arguments=None):
         kills=Option(2, "of another run, which is resumed"),
         threads=Option(2, "of a comparison"),
         folder=Option({"type": Path}, "for tables and results; by default a temporary one"),
+        coverage=Option(0, "databases, to see how many intervals hold the truth"),
     )
+    if options.coverage:
+        return _cover(options)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         steps = [_simulate(options, folder)]
@@ -64,28 +87,33 @@ def main_study(arguments=None):
 
 
 def _simulate(options, folder):
+    begin, cpu = time.perf_counter(), time.process_time()
+    _draw(options, folder, (0.1, 0.05), 0)
+    spent = {"seconds": time.perf_counter() - begin, "cpu_seconds": time.process_time() - cpu}
+    return {"step": "simulate", **spent, "peak": _peak(resource.RUSAGE_SELF)}
+
+
+def _draw(options, folder, error, seed):
+    """A database in files, and the document of its study."""
     from sksurvgpu.datasets import simulate_omop
     from sksurvgpu.omop import Database
 
-    begin, cpu = time.perf_counter(), time.process_time()
-    n_events = options.outcomes + options.controls
     simulated = simulate_omop(
         options.persons,
         options.records,
         folder / "tables",
         n_codes=options.codes,
-        n_controls=n_events - 3,
-        systematic_error=(0.1, 0.05),
-        random_state=0,
+        n_controls=options.outcomes + options.controls - 3,
+        systematic_error=error,
+        random_state=seed,
     )
-    spent = {"seconds": time.perf_counter() - begin, "cpu_seconds": time.process_time() - cpu}
     drawn = Database(folder / "tables").cohort({"drug": simulated.drugs}, washout=0).table
     shares = np.linspace(0, 1, options.comparisons + 1)
     days = drawn["index_date"].quantile(shares, interpolation="lower").dt.normalize()
     events = {str(name): int(concept) for name, concept in simulated.outcomes["concept_id"].items()}
     document = _write_document(options, simulated.drugs, events, days.tolist())
     (folder / "study.json").write_text(json.dumps(document))
-    return {"step": "simulate", **spent, "peak": _peak(resource.RUSAGE_SELF)}
+    return simulated
 
 
 def _write_document(options, drugs, events, days):
@@ -142,6 +170,65 @@ def _run(folder, step, n_threads, kill_at=None):
         "parts": len([*into.glob("*.npz")]),
         "note": note,
     }
+
+
+# -- coverage ---------------------------------------------------------------------------------
+
+
+def _cover(options):
+    """Intervals of many small databases, by their error."""
+    vars(options).update(SMALL)
+    options.output = options.output.with_stem(f"{options.output.stem}-coverage")
+    judged = {}
+    for error, seed in product(ERRORS, range(options.coverage)):
+        print(f"{error}: {seed + 1} of {options.coverage}", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for kind, held in _hold(options, Path(folder), ERRORS[error], seed).items():
+                judged.setdefault((error, kind), []).append(held)
+        results = [_share(*key, found) for key, found in judged.items()]
+        save(options, **SMALL, errors=ERRORS, results=results)
+    print(lines(HELD, results))
+
+
+def _hold(options, folder, error, seed):
+    """Whether intervals of one database hold the truth, of interest and of controls."""
+    import pandas as pd
+
+    from sksurvgpu import calibrate
+    from sksurvgpu.study import Study
+
+    truth = _draw(options, folder, error, seed).outcomes["log_hazard_ratio"]
+    document = json.loads((folder / "study.json").read_text())
+    thresholds = Study.read(document).document["diagnostics"]
+    unjudged = document | {"diagnostics": dict.fromkeys(thresholds)}  # which hides nothing
+    judged, table = (
+        Study.read(one).run(folder / "tables", folder / "run", n_jobs=1).table.set_index("outcome")
+        for one in (document, unjudged)
+    )
+    table["unblind"] = judged["unblind"]
+    table[["lower", "upper"]] = np.log(table[["ratio_lower", "ratio_upper"]])
+    table = table[table["coef"].notna()]
+    controls = table[table["kind"] == "negative"]
+    by_others = [calibrate(controls.loc[[k]], controls.drop(k)).table for k in controls.index]
+    table.update(pd.concat(by_others).filter(like="calibrated_"))
+    held = pd.DataFrame({"unblinded": table["unblind"]})
+    for after in ("", "calibrated_"):
+        lower, upper = table[f"{after}lower"], table[f"{after}upper"]
+        held[f"{after}covered"] = (lower <= truth) & (truth <= upper)
+        held[f"{after}below"] = table[f"{after}p_value"] < 0.05
+        held[f"{after}width"] = upper - lower
+    return {"of interest": held[held.index.isin(EVALUATED)], "controls": held.loc[controls.index]}
+
+
+def _share(error, kind, found):
+    """Shares of the outcomes, with standard errors of databases that are independent."""
+    each = np.array([held.to_numpy(float).mean(axis=0) for held in found])
+    mean = dict(zip(found[0].columns, each.mean(axis=0).tolist(), strict=True))
+    spread = each.std(axis=0, ddof=1) if len(each) > 1 else np.full(each.shape[1], np.nan)
+    errors = dict(zip(found[0].columns, (spread / np.sqrt(len(each))).tolist(), strict=True))
+    told = {"error": error, "outcomes": kind, "databases": len(each), "n": sum(map(len, found))}
+    return {**told, **mean, "standard_errors": {key: errors[key] for key in SHARES}}
 
 
 def _peak(who):
