@@ -11,7 +11,9 @@ import sys
 import tempfile
 import time
 import warnings
-from itertools import pairwise, product
+from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise, product, repeat
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +64,7 @@ def main_study(arguments=None):
         outcomes=Option(100, quick=4),
         controls=Option(50, quick=6),
         kills=Option(2, "of another run, which is resumed"),
-        threads=Option(2, "of a comparison"),
+        threads=Option(2, "of a comparison, or databases at once"),
         folder=Option({"type": Path}, "for tables and results; by default a temporary one"),
         coverage=Option(0, "databases, to see how many intervals hold the truth"),
     )
@@ -179,23 +181,28 @@ def _cover(options):
     """Intervals of many small databases, by their error."""
     vars(options).update(SMALL)
     options.output = options.output.with_stem(f"{options.output.stem}-coverage")
-    judged = {}
-    for error, seed in product(ERRORS, range(options.coverage)):
-        print(f"{error}: {seed + 1} of {options.coverage}", file=sys.stderr, flush=True)
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for kind, held in _hold(options, Path(folder), ERRORS[error], seed).items():
+    judged, draws = {}, [*product(ERRORS, range(options.coverage))]
+    with ProcessPoolExecutor(options.threads, get_context("spawn")) as pool:
+        found = pool.map(_hold, repeat(options), *zip(*draws, strict=True))
+        for (error, seed), held_of in zip(draws, found, strict=True):
+            print(f"{error}: {seed + 1} of {options.coverage}", file=sys.stderr, flush=True)
+            for kind, held in held_of.items():
                 judged.setdefault((error, kind), []).append(held)
-        results = [_share(*key, found) for key, found in judged.items()]
-        save(options, **SMALL, errors=ERRORS, results=results)
+            results = [_share(*key, shares) for key, shares in judged.items()]
+            save(options, **SMALL, errors=ERRORS, results=results)
     print(lines(HELD, results))
 
 
-def _hold(options, folder, error, seed):
+def _hold(options, error, seed):
     """Whether intervals of one database hold the truth, of interest and of controls."""
-    import pandas as pd
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        truth, table = _estimate(options, Path(folder), ERRORS[error], seed)
+        return _judge(truth, table)
 
-    from sksurvgpu import calibrate
+
+def _estimate(options, folder, error, seed):
+    """True effects, and the table of a study of one database that hides nothing."""
     from sksurvgpu.study import Study
 
     truth = _draw(options, folder, error, seed).outcomes["log_hazard_ratio"]
@@ -206,9 +213,17 @@ def _hold(options, folder, error, seed):
         Study.read(one).run(folder / "tables", folder / "run", n_jobs=1).table.set_index("outcome")
         for one in (document, unjudged)
     )
-    table["unblind"] = judged["unblind"]
+    table = table.assign(unblind=judged["unblind"])[table["coef"].notna()]
+    return truth[table.index], table
+
+
+def _judge(truth, table):
+    """Whether intervals hold the truth, of interest and of controls, calibrated by the others."""
+    import pandas as pd
+
+    from sksurvgpu import calibrate
+
     table[["lower", "upper"]] = np.log(table[["ratio_lower", "ratio_upper"]])
-    table = table[table["coef"].notna()]
     controls = table[table["kind"] == "negative"]
     by_others = [calibrate(controls.loc[[k]], controls.drop(k)).table for k in controls.index]
     table.update(pd.concat(by_others).filter(like="calibrated_"))
