@@ -1,6 +1,10 @@
 """What is published repeats some facts; here they are held together."""
 
+import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -12,6 +16,24 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 VERSION = sksurvgpu.__version__
 REQUIREMENT = re.compile(r"([\w.-]+)(?:\[.*?\])? *>=([\d.]+)")
+
+
+# Seconds of README.rst: file and case of the results, with programs and what is said of them.
+SECONDS = {
+    ("engine", "papers-1e5-1000"): {"majorized": "0.12"},
+    ("papers-1e5-1000", "papers-1e5-1000"): {
+        "Cyclops": "6.9",
+        "scikit-survival": "16",
+        "glmnet": "34",
+        "skglm": "79",
+    },
+    ("engine", "papers-1e6-1000"): {"majorized": "0.99"},
+    ("large-peers", "papers-1e6-1000"): {"Cyclops": "91"},
+    ("engine", "fine-gray"): {"majorized": "0.12"},
+    ("fine-gray", "fine-gray"): {"Cyclops": "37", "fastcmprsk": "33"},
+    ("engine", "logistic"): {"majorized": "0.09"},
+    ("logistic", "logistic"): {"glmnet": "0.91", "Cyclops": "4.5"},
+}
 
 
 def read(path):
@@ -71,5 +93,34 @@ def as_numbers(version):
     return [int(part) for part in version.split(".")]
 
 
+def test_seconds_of_the_readme_were_measured():
+    speed = read("README.rst").partition("\nHow fast\n")[2].partition("\nCiting\n")[0]
+    told = re.findall(r"([\d.]+) s\b", speed)
+    assert told == [text for said in SECONDS.values() for text in said.values()]
+    for (file, case), said in SECONDS.items():
+        cases = json.loads(read(f"benchmarks/results/{file}.json"))["cases"]
+        [answers] = [found["answers"] for found in cases if found["case"] == case]
+        seconds = {answer["solver"]: answer.get("seconds") for answer in answers}
+        for program, text in said.items():
+            digits = len(text.partition(".")[2])
+            assert f"{seconds[program]:.{digits}f}" == text, (file, case, program)
+
+
 def test_the_lock_file_names_no_place():
     assert "://" not in read(".ci/constraints.txt")
+
+
+@pytest.mark.thorough
+def test_what_needs_an_extra_says_which():
+    """What ``.ci/package`` runs beside the wheel."""
+    command = [sys.executable, "tests/bare.py"]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "names load" in done.stdout
