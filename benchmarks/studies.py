@@ -24,14 +24,14 @@ GIGABYTE = 2**20 if hasattr(resource, "RUSAGE_THREAD") else 2**30  # Linux count
 POLL = 0.1  # seconds
 STEPS = columns("step | s=seconds:.1f | CPU s=cpu_seconds:.1f | peak GB=peak:.2f | parts:d | note")
 SMALL = {"persons": 4_000, "records": 100_000, "codes": 60, "comparisons": 1}
-SMALL |= {"outcomes": 3, "controls": 40}
+SMALL |= {"outcomes": 3, "controls": 30}
 # Mean and standard deviation of errors of log hazard ratios, which no record tells of.
 ERRORS = {"hidden": (0.15, 0.1), "none": (0.0, 0.0)}
 EVALUATED = ("stroke", "bleeding")  # the third is the only one with which death competes
 SHARES = ("covered", "calibrated_covered", "below", "calibrated_below")
 HELD = columns(
     "error | outcomes | databases:d | n:d | covered | after=calibrated_covered | p < 0.05=below | "
-    "after=calibrated_below | width:.2f | after=calibrated_width:.2f | unblinded:.0%",
+    "after=calibrated_below | width:.2f | after=calibrated_width:.2f",
     **{key: lambda found, key=key: _with_error(found, key) for key in SHARES},
 )
 
@@ -208,12 +208,9 @@ def _estimate(options, folder, error, seed):
     truth = _draw(options, folder, error, seed).outcomes["log_hazard_ratio"]
     document = json.loads((folder / "study.json").read_text())
     thresholds = Study.read(document).document["diagnostics"]
-    unjudged = document | {"diagnostics": dict.fromkeys(thresholds)}  # which hides nothing
-    judged, table = (
-        Study.read(one).run(folder / "tables", folder / "run", n_jobs=1).table.set_index("outcome")
-        for one in (document, unjudged)
-    )
-    table = table.assign(unblind=judged["unblind"])[table["coef"].notna()]
+    study = Study.read(document | {"diagnostics": dict.fromkeys(thresholds)})  # which hides nothing
+    table = study.run(folder / "tables", folder / "run", n_jobs=1).table.set_index("outcome")
+    table = table[table["coef"].notna()]
     return truth[table.index], table
 
 
@@ -227,7 +224,7 @@ def _judge(truth, table):
     controls = table[table["kind"] == "negative"]
     by_others = [calibrate(controls.loc[[k]], controls.drop(k)).table for k in controls.index]
     table.update(pd.concat(by_others).filter(like="calibrated_"))
-    held = pd.DataFrame({"unblinded": table["unblind"]})
+    held = pd.DataFrame(index=table.index)
     for after in ("", "calibrated_"):
         lower, upper = table[f"{after}lower"], table[f"{after}upper"]
         held[f"{after}covered"] = (lower <= truth) & (truth <= upper)
