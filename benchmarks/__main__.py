@@ -29,7 +29,7 @@ COMMANDS = {
     "matching": ("tables", "matched sets of a million persons"),
     "balance": ("tables", "balance and screening of a sparse matrix"),
     "cohort_study": ("coverage", "the study of the documentation at full size"),
-    "study": ("studies", "a study of a simulated database, killed and resumed"),
+    "study": ("studies", "a study of a simulated database, killed and resumed, or coverage"),
     "routes": ("partitions", "rows in partitions beside rows in memory"),
     "partition_batches": ("partitions", "cross-validation and bootstrap over partitions"),
     "large": ("stores", "a fit on files larger than the memory it may take"),

@@ -6,6 +6,7 @@ import re
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from oracles.reference_competing import finegray_direct
 from oracles.reference_conditional import clogit_exact, multinomial_direct
@@ -24,6 +25,7 @@ from benchmarks import (
     problems,
     report,
     samplers,
+    studies,
 )
 from benchmarks import run as solvers
 from benchmarks.papers import __main__ as papers
@@ -461,3 +463,24 @@ def test_judge_sees_a_wrong_answer():
     right = judged(problem, fitted.coef_, float(fitted.intercept_))
     wrong = judged(problem, fitted.coef_ + 0.1, float(fitted.intercept_))
     assert right["kkt"] < RESIDUAL < wrong["kkt"]
+
+
+def test_intervals_of_studies_are_counted_and_controls_calibrated_by_the_others():
+    """All controls but one are off by 0.5, as the effect of interest is."""
+    names = ["stroke", *(f"control {k}" for k in range(6))]
+    coef = np.array([1.5, 0.5, 0.5, 0.5, 0.5, 0.5, 2.0])
+    ends = {"ratio_lower": np.exp(coef - 0.2), "ratio_upper": np.exp(coef + 0.2)}
+    after = {"lower": 0.8, "upper": 1.2, "p_value": 0.001}
+    table = pd.DataFrame({"coef": coef, "standard_error": 0.1, "p_value": 0.001, **ends}, names)
+    table = table.assign(kind=["interest", *["negative"] * 6])
+    table = table.assign(**{f"calibrated_{key}": value for key, value in after.items()})
+    held = studies._judge(pd.Series([1.0, *[0.0] * 6], names), table)
+    assert held["of interest"]["covered"].tolist() == [False]
+    assert held["of interest"]["calibrated_covered"].tolist() == [True]
+    controls = held["controls"]
+    assert not controls["covered"].any() and controls["below"].all()
+    assert controls["calibrated_covered"].tolist() == [True] * 5 + [False]
+    assert controls["width"].round(9).eq(0.4).all()
+    share = studies._share("hidden", "controls", [controls, controls.assign(covered=True)])
+    assert (share["covered"], share["standard_errors"]["covered"]) == (0.5, 0.5)
+    assert (share["databases"], share["n"]) == (2, 12)
