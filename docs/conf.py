@@ -107,7 +107,7 @@ html_theme_options = {
     "footer_end": ["sphinx-version"],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
-    # Each version lies in a folder of its name, /0.2.0/; all read the list at the root of the site,
+    # Each version lies in a folder of its name, /0.3.0/; all read the list at the root of the site,
     # where the newest pages are. The theme would look for it on this machine.
     "switcher": {"json_url": "/_static/switcher.json", "version_match": version},
     "check_switcher": False,

@@ -10,7 +10,7 @@ from ._lazy import loader, read_imports
 # Not lazy: the function must win over the submodule of the same name, whichever is asked first.
 from .show_versions import show_versions as show_versions
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Public name -> module that defines it, "" for submodules. What type checkers read says it once.
 _DISPLAYS = {
