@@ -16,13 +16,13 @@ from collections import Counter
 from pathlib import Path
 
 from ..report import RESULTS, lines, table
-from . import bayes, grouped, ours, records, survival
+from . import bayes, grouped, ours, records, survival, varying
 from .figures import drawing
 from .page import write_page
 from .rig import ITEMS, Run
 
 # Their items are on the list once they are imported.
-MODULES = (survival, records, grouped, bayes, ours)
+MODULES = (survival, records, varying, grouped, bayes, ours)
 FOLDERS = {"tiny": "papers-tiny", "default": "papers", "full": "papers-full"}
 TIMEOUTS = {"tiny": 60.0, "default": 90.0, "full": 7_200.0}
 

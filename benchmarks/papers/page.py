@@ -8,27 +8,40 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ..report import RESULTS
+from ..report import RESULTS, lines
 from .figures import PUBLISHED
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/guide/published.rst"
 FULL = RESULTS / "papers-full"
-# Item -> (what a row is published as, its time in seconds).
+# Item -> (what a row is published as, or None; its time in seconds).
 KEYS = {
+    "sizes": (lambda row: f"{row['model']}, {row['size']}", 1.0),
+    "threads": (lambda row: f"{row['size']}, 10 x {row['repeats']}, auto", 1.0),
+    "real_data": (lambda row: row.get("label"), 1.0),
+    "eras": (lambda row: f"{row['n']:,} eras, {row['layout']}", 1.0),
+    "strata": (lambda row: f"{row['size']}, {row['strata']:,} strata", 1.0),
+    "few_strata": (lambda row: row.get("label"), 1.0),
+    "time_varying": (lambda row: row.get("label"), 1.0),
     "logistic": (lambda row: row["size"], 1.0),
     "logistic_cv": (lambda row: f"{row['size']}, {row['folds']}", 1.0),
+    "propensity": (lambda row: row["label"], 1.0),
     "conditional": (lambda row: row["label"], 1.0),
     "lasso": (lambda row: f"p = {row['p']:,}, a sweep", 1e-3),
     "multinomial": (lambda row: f"n = {row['n']:,}, a sweep", 1e-3),
 }
+# Items whose tables are shown as they are.
+WHOLE = ("fusion", "variance", "drugs", "real_data", "few_strata", "time_varying")
+WHOLE += ("polya_gamma", "components", "convergence")
 NOTHING = "\u2013"
 HEAD = """The published experiments, run again
 ====================================
 
 Experiments of the papers whose models this package fits, at the published sizes. "Ours" is the
 default algorithm, "exact" the published cyclic descent or sampler in our code, on the machine
-below. A published time divided by ours compares two machines, years apart; exact divided by ours
-compares like with like. Below 1, the other one is faster.
+below. Seconds are by the clock, and in brackets those of processors, which other work on the
+machine hardly moves: ratios are of the latter where they are known. A published time divided by
+ours compares two machines, years apart; exact divided by ours compares like with like. Below 1, the
+other one is faster.
 """
 TAIL = """
 No time on a GPU on this page is ours. Runs marked "busy" shared their processors with other work,
@@ -47,13 +60,16 @@ def write_page():
 def page():
     """The page as text."""
     records = {path.stem: json.loads(path.read_text()) for path in sorted(FULL.glob("*.json"))}
-    head = ["item", "published (hardware)", "ours, s", "exact, s", "exact / ours"]
+    head = ["item", "published (hardware)", "ours, s (CPU s)", "exact, s (CPU s)", "exact / ours"]
     head += ["published CPU / ours", "published GPU / ours"]
     rows = [row for name in KEYS if name in records for row in _rows(name, records[name])]
     runs = [_run_of(name, record) for name, record in records.items()]
     missing = ", ".join(f"``{name}``" for name in sorted(set(PUBLISHED) - set(records)))
     parts = [HEAD, _table(head, rows), "What was run, and where:", ""]
     parts.append(_table(["item", "machine", "revision", "load before", "s", "CPU s"], runs))
+    parts += ["What they found beside times, and what was left out:", "", *_notes(records), ""]
+    for name in (name for name in WHOLE if name in records):
+        parts += [f"``{name}``, {records[name]['title']}::", "", *_indented(records[name]), ""]
     return "\n".join(parts) + TAIL.format(missing=missing or "nothing")
 
 
@@ -62,13 +78,13 @@ def _rows(name, record):
     key, unit = KEYS[name]
     groups = {}
     for row in record["tables"][0]["rows"]:
-        groups.setdefault(key(row), []).append(row)
+        if key(row) is not None:
+            groups.setdefault(key(row), []).append(row)
     figures = {}
     for figure in PUBLISHED[name]:
-        figures.setdefault(figure.what if figure.seconds else None, []).append(figure)
-    general = figures.pop(None, [])
+        figures.setdefault(figure.what, []).append(figure)
     for what in {**groups, **figures}:
-        known = figures.get(what, general)
+        known = figures.get(what, ())
         yield [f"``{name}``: {what}", _said(known), *_numbers(groups.get(what, ()), known, unit)]
 
 
@@ -78,22 +94,33 @@ def _said(figures):
 
 def _numbers(rows, figures, unit):
     """Seconds of ours and exact, and ratios to ours."""
-    seconds = [_first(rows, kind, unit) for kind in ("ours", "exact")]
-    ours, exact = seconds
+    ours, exact = (_first(rows, kind, unit) for kind in ("ours", "exact"))
     is_gpu = [f.seconds for f in figures if f.seconds and "CPU" not in f.hardware]
-    is_cpu = [f.seconds for f in figures if f.hardware == "their CPU"]
-    others = [exact, *(found[0] if found else None for found in (is_cpu, is_gpu))]
-    ratios = [one / ours if one and ours else None for one in others]
-    return [_short(one) for one in (*seconds, *ratios)]
+    is_cpu = [f.seconds for f in figures if f.seconds and f.hardware.endswith("their CPU")]
+    place = 1 if ours and ours[1] else 0  # seconds of processors, where they are known
+    others = [exact and exact[place]]
+    others += [found[0] if found else None for found in (is_cpu, is_gpu)]
+    ratios = [_short(one / ours[place] if one and ours else None) for one in others]
+    return [_times(ours), _times(exact), *ratios]
 
 
 def _first(rows, kind, unit):
-    """Of the first solver of a kind; our three steps are the published sampler of the lasso."""
+    """Seconds of a kind's first solver, by the clock and of processors, which may be unknown.
+
+    Our three steps are the published sampler of the lasso.
+    """
     for row in rows:
-        name = row["solver"].replace("ours, three-step", "exact")
+        name = row.get("solver", row.get("what")).replace("ours, three-step", "exact")
         if name.startswith(kind):
-            return unit * row.get("seconds", row.get("ms"))
+            return [unit * row.get("seconds", row.get("ms")), row.get("cpu_seconds")]
     return None
+
+
+def _times(seconds):
+    if seconds is None:
+        return NOTHING
+    by_clock, cpu = seconds
+    return _short(by_clock) + (f" ({_short(cpu)})" if cpu else "")
 
 
 def _short(number):
@@ -110,8 +137,23 @@ def _run_of(name, record):
     return [f"``{name}``", cpu, f"``{where['revision']}``", load, *spent]
 
 
+def _notes(records):
+    """What the items say about their runs."""
+    for name, record in records.items():
+        for text in record["notes"]:
+            if not text.endswith(("Warning", "goes on without it")):
+                yield f"* ``{name}``: {text}"
+
+
+def _indented(record):
+    for found in record["tables"]:
+        for line in lines(found["columns"], found["rows"]).splitlines():
+            yield f"   {line}".rstrip()
+        yield ""
+
+
 def _table(head, rows):
-    lines = [".. list-table::", "   :header-rows: 1", ""]
+    drawn = [".. list-table::", "   :header-rows: 1", ""]
     for row in [head, *rows]:
-        lines += [f"   {'  -' if k else '* -'} {cell}".rstrip() for k, cell in enumerate(row)]
-    return "\n".join([*lines, ""])
+        drawn += [f"   {'  -' if k else '* -'} {cell}".rstrip() for k, cell in enumerate(row)]
+    return "\n".join([*drawn, ""])

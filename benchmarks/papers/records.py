@@ -1,42 +1,50 @@
-"""Papers A and C: the shape of their real data, simulated.
+"""Papers A, C and D: the shape of their real data, simulated.
 
-A treatment, covariates and their balance; an effect that changes with time.
+Clustered records with a confounded treatment: the model of the treatment, matched pairs, strata of
+the propensity score, and the treatment's effect.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 import sksurvgpu
 from sksurvgpu import cohort, datasets
 
-from .figures import COLOURS, MUTED, draw_intervals
-from .rig import SEED, Problem, item, measure_ours, repeat, residual, search, timed
+from .figures import MUTED, draw_bars, draw_intervals, draw_lines, series_of
+from .rig import SEED, Problem, item, measure_ours, residual, search, timed_both
 
 ONES, EFFECT = 0.0289, 0.3  # share of ones; log hazard ratio of the treatment
-CUT, EARLY, LATE = 10.0, 0.6, 0.1  # day at which the effect changes; log hazard ratios
 FREE = {"penalty_factor": {0: 0.0}}
+AUTO = {"search": "auto", "start_variance": 0.01}
+SPREAD = 0.8  # standard deviation of linear predictors
+DRAWN = 1.5  # persons drawn for one in matched pairs
+FEW = 500
 
 
-def draw_records(n, p, seed=SEED):
-    """Clustered codes thinned to 2.89 % ones, a confounded treatment first, and two outcomes."""
+def draw_records(n, p, share=ONES, seed=SEED):
+    """Clustered codes thinned to a share of ones, a confounded treatment first, two outcomes."""
     X = datasets.simulate_ehr(n, p, random_state=seed).X
     rng = np.random.default_rng([seed, 1])
-    kept = rng.random(X.nnz, dtype=np.float32) < ONES * n * p / X.nnz
-    indptr = np.append(0, np.cumsum(kept, dtype=np.int64))[X.indptr]
+    X.data = np.empty(0)  # all are ones, and may be a byte each
+    kept = rng.random(len(X.indices), dtype=np.float32) < share * n * p / len(X.indices)
+    indptr = np.append(0, np.cumsum(kept, dtype=np.int64))[X.indptr].astype(np.int32)
     indices = X.indices[kept]
-    X = sparse.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, p))
+    X = sparse.csc_array((np.ones(len(indices), bool), indices, indptr), shape=(n, p))
     common = np.argsort(-np.diff(X.indptr))[: max(4, p // 50)]
     coef = np.zeros(p)
     coef[common] = rng.normal(0.0, 0.5, len(common))
     score = X @ np.where(coef != 0, 0.5 * coef + rng.normal(0.0, 0.3, p), 0.0)
-    treated = rng.random(n) < 1.0 / (1.0 + np.exp(0.4 - score + score.mean()))
-    eta = X @ coef
-    eta += EFFECT * treated - eta.mean()
+    score, eta = ((v - v.mean()) * SPREAD / v.std() for v in (score, X @ coef))
+    treated = rng.random(n) < 1.0 / (1.0 + np.exp(0.4 - score))
+    eta += EFFECT * treated
     time_, censored = rng.exponential(size=n) * np.exp(-eta) / 3e-4, rng.uniform(0.0, 500.0, n)
     y = sksurvgpu.surv(time_ < censored, np.minimum(time_, censored) + 1e-3)
-    with_treatment = sparse.hstack([treated[:, None].astype(float), X], format="csc")
+    with_treatment = sparse.hstack([sparse.csc_array(treated[:, None]), X], format="csc")
     return with_treatment, treated, y, _competing(eta, rng)
 
 
@@ -51,75 +59,142 @@ def _competing(eta, rng, incidence=0.1):
     return sksurvgpu.competing_risks(event, np.minimum(time_, censored) + 1e-6)
 
 
-@item("A", "the shape of the real data: treatment effect and balance")
-def real_data(run):
-    n, p = run.pick((1_000, 60), (43_487, 981), (434_866, 9_811))
-    X, treated, y, y_competing = draw_records(n, p)
-    run.note(
-        f"{n:,} x {p:,} and a treatment, {100 * X[:, 1:].nnz / n / p:.2f} % ones; "
-        f"{y['event'].sum():,} events, {np.sum(y_competing['event'] == 1):,} of interest with "
-        f"competing ones; true log hazard ratio {EFFECT}"
-    )
+# -- the treatment ----------------------------------------------------------------------------
+
+
+@item("D", "propensity model: the treatment as outcome, 10 x 1 and 10 x 10")
+def propensity(run):
+    whole = ((74_624, 3_626), (74_624, 24_815))
+    shapes = run.pick(((400, 30),), ((7_462, 362), (7_462, 2_481)), whole)
     run.show(
-        "model | what | seconds:.3g | selected:,d | ratio=effect:.3f | lower:.3f | upper:.3f | "
-        "KKT=kkt:.0e"
+        "solver | what=label | seconds:.3g | CPU s=cpu_seconds:.3g | variances=tried:d | "
+        "variance:.3g | selected:,d | KKT=kkt:.0e"
     )
-    for name, outcome in (("cox", y), ("fine-gray", y_competing)):
-        _treatment_effect(run, name, X, outcome)
-    result = _balance(run, X[:, 1:], treated)
-    effects = [row for row in run.tables[0]["rows"] if row.get("lower") is not None]
-    with run.figure(2) as [left, right]:
-        look = {"xlabel": "hazard ratio of the treatment, 95 % profile interval"}
-        ends, names = (lambda r: (r["lower"], r["effect"], r["upper"])), (lambda r: r["model"])
-        look |= {"title": "Treatment effect", "truth": np.exp(EFFECT)}
-        draw_intervals(left, effects, names, ends, **look)
-        left.axvline(1.0, color=MUTED, lw=0.8)
-        left.legend(loc="lower right")
-        sksurvgpu.BalanceDisplay.from_result(result, kind="scatter", ax=right)
-        right.set_title("Balance of all covariates, before and after strata")
+    for n, p in shapes:
+        X, treated, _, _ = draw_records(n, p, 0.03)
+        problem = Problem("logistic", X[:, 1:], treated.astype(int))
+        run.note(f"{problem.size}: {treated.mean():.1%} treated, 3 % ones")
+        for n_repeats in (1, 10):
+            cv, found = search(run, problem, few=FEW, n_repeats=n_repeats, **AUTO)
+            run.add(label=f"{problem.size}, 10 x {n_repeats}", **found)
+            if n_repeats == 1:
+                problem.penalty = cv.alpha_ * n
+                _one_fit(run, problem, label=f"{problem.size}, one fit")
+    names = [f"{row['label']}: {row['solver']}" for row in run.rows]
+    with run.figure(width=9.0) as [ax]:
+        look = {"xlabel": "seconds (log)", "log": True, "title": "Propensity model"}
+        draw_bars(ax, names, [row["seconds"] for row in run.rows], **look)
 
 
-def _treatment_effect(run, name, X, y):
-    """Cross-validated penalty, treatment unpenalized; its profile interval; the exact algorithm."""
-    factor = np.append(0.0, np.ones(X.shape[1] - 1))
-    problem = Problem(name, X, y, parameters=FREE, factor=factor)
-    grid = {"n_alphas": run.pick(5, 20, 20), "alpha_min_ratio": 0.02}
-    cv, found = search(run, problem, n_repeats=run.pick(1, 1, 10), **grid)
-    problem.penalty = cv.alpha_ * len(y)
-    found["what"] = f"ours, {found['fits']} fits of {cv.n_splits_} splits"
-    run.add(model=name, **found)
-    seconds, profile = timed(sksurvgpu.profile_likelihood, cv.refit_model(), X, y, 0)
-    low, high = map(float, np.exp(profile.intervals.iloc[0][["lower", "upper"]]))
-    row = {"what": "profile interval of the treatment", "seconds": seconds}
-    run.add(model=name, **row, effect=float(np.exp(cv.coef_[0])), lower=low, upper=high)
+def _one_fit(run, problem, **label):
+    """Rows of one fit at the chosen penalty, by the default algorithm and by the exact one."""
+    has_treatment = np.ndim(problem.factor)
     for algorithm in ("majorized", "exact"):
         found = measure_ours(run, problem, algorithm)
-        found["what"], found["selected"] = f"one fit, {found['solver']}", found["nonzeros"] - 1
-        run.add(model=name, effect=float(np.exp(found.pop("coef")[0])), **found)
+        coef = found.pop("coef")
+        found["selected"] = found["nonzeros"] - has_treatment
+        found["what"] = f"one fit, {found['solver']}"
+        if has_treatment:
+            found["effect"] = float(np.exp(coef[0]))
+        run.add(**label, **found)
 
 
-def _balance(run, X, treated):
-    """Propensity scores by lasso, five strata, and standardized differences before and after."""
-    model = sksurvgpu.LogisticCV(
-        n_alphas=run.pick(5, 20, 20),
-        cv=run.pick(3, 10, 10),
-        alpha_min_ratio=0.02,
-        **run.how,
+def _persons(run, X, treated):
+    """Persons with a propensity score, by lasso, and what the model took.
+
+    At published size, 10 folds of every tenth person choose the prior variance.
+    """
+    tenth = slice(None, None, run.pick(1, 1, 10))
+    y, how = treated.astype(int), {"max_iter": 10_000, **run.how}
+    cv = sksurvgpu.LogisticCV(cv=run.pick(3, 10, 10), random_state=SEED, **AUTO, **how)
+    cv.fit(X[:FEW, 1:], y[:FEW])
+
+    def fit():
+        few = X[tenth, 1:]
+        alpha = cv.fit(few, y[tenth]).alpha_ * few.shape[0] / len(y)
+        return sksurvgpu.LogisticCCD(alpha=alpha, **how).fit(X[:, 1:], y)
+
+    model, times = timed_both(fit)
+    score = model.predict_proba(X[:, 1:])[:, 1]
+    persons = pd.DataFrame({"id": np.arange(len(score)), "treatment": treated, "score": score})
+    found = {"what": "propensity score", "selected": int((model.coef_ != 0).sum())}
+    return persons, {**found, **times, "kkt": residual(model)}
+
+
+EFFECTS = (
+    "model | what | seconds:.3g | CPU s=cpu_seconds:.3g | selected:,d | ratio=effect:.3f | "
+    "lower:.3f | upper:.3f | KKT=kkt:.0e"
+)
+
+
+@item("A", "the shape of the real data: matched pairs, treatment effect and balance")
+def real_data(run):
+    n, p = run.pick((1_000, 60), (43_486, 981), (434_866, 9_811))
+    X, treated, *outcomes = draw_records(round(DRAWN * n), p)
+    run.show(EFFECTS)
+    persons, found = _persons(run, X, treated)
+    run.add(model="logistic", **found)
+    matched, times = timed_both(lambda: cohort.match(persons))
+    pairs = matched.keep(matched.table["match"] < n // 2, f"first {n // 2:,} pairs")
+    run.add(model="logistic", what=f"{len(matched.rows) // 2:,} pairs", **times)
+    strata = {"strata": pairs.table["match"], "rows": pairs.rows}
+    result = cohort.balance(X[:, 1:], treated, n_jobs=run.threads, **strata)
+    X, outcomes = X[pairs.rows], [y[pairs.rows] for y in outcomes]
+    run.note(
+        f"{len(treated):,} persons drawn, {len(pairs.rows):,} in pairs; {p:,} covariates, "
+        f"{100 * X[:, 1:].nnz / X.shape[0] / p:.2f} % ones; {outcomes[0]['event'].sum():,} events, "
+        f"{np.sum(outcomes[1]['event'] == 1):,} of interest with competing ones; true log hazard "
+        f"ratio {EFFECT}; replicates of the bootstrap draw pairs"
     )
-    seconds, model = timed(model.fit, X, treated.astype(int))
-    score = model.predict_proba(X)[:, 1]
-    edges = np.quantile(score, np.linspace(0.0, 1.0, run.pick(3, 6, 11))[1:-1])
-    result = cohort.balance(X, treated, strata=np.searchsorted(edges, score), estimand="ate")
+    groups = pairs.table["match"].to_numpy()
+    for name, outcome in zip(("cox", "fine-gray"), outcomes, strict=True):
+        _treatment_effect(run, name, X, outcome, groups)
+    effects = [row for row in run.rows if row.get("lower") is not None]
+    _tell_balance(run, result)
+    with run.figure(2) as [left, right]:
+        _draw_effects(left, effects, "model", "bootstrap percentile interval")
+        sksurvgpu.BalanceDisplay.from_result(result, kind="scatter", ax=right)
+        right.set_title("Balance of all covariates, before and after matching")
+
+
+def _draw_effects(ax, rows, key, kind):
+    look = {"xlabel": f"hazard ratio of the treatment, 95 % {kind}"}
+    look |= {"title": "Treatment effect", "truth": np.exp(EFFECT)}
+    ends = lambda row: (row["lower"], row["effect"], row["upper"])  # noqa: E731
+    draw_intervals(ax, rows, lambda row: row[key], ends, **look)
+    ax.axvline(1.0, color=MUTED, lw=0.8)
+    ax.legend(loc="lower right")
+
+
+def _treatment_effect(run, name, X, y, groups):
+    """Cross-validated penalty, treatment unpenalized; its percentile interval; single fits."""
+    factor = np.append(0.0, np.ones(X.shape[1] - 1))
+    problem = Problem(name, X, y, parameters=FREE, factor=factor)
+    # At published size, ten deals of the folds for one of both models.
+    repeats = run.pick(1, 1, 10) if name == "cox" else 1
+    cv, found = search(run, problem, few=FEW, n_repeats=repeats, **AUTO)
+    found["selected"] -= 1  # the treatment
+    problem.penalty = cv.alpha_ * len(y)
+    label = {"cox": "Cox", "fine-gray": "Fine-Gray"}[name] + f", 10 x {repeats} folds"
+    run.add(model=name, what=f"ours, {found['fits']} fits", label=label, **found)
+    _one_fit(run, problem, model=name, label=f"{label}, one fit")
+    how = {"n_replicates": run.pick(20, 200, 200), "random_state": SEED, "groups": groups}
+    drawn, times = timed_both(lambda: sksurvgpu.bootstrap(cv.refit_model(), X, y, **how))
+    low, high = map(float, np.exp(drawn.intervals.iloc[0][["lower", "upper"]]))
+    row = {"what": f"bootstrap, {how['n_replicates']} replicates", **times}
+    run.add(model=name, **row, effect=float(np.exp(cv.coef_[0])), lower=low, upper=high)
+
+
+def _tell_balance(run, result):
+    """The table of balance: the largest differences, before and after."""
     table = result.table
     before, after = table["std_diff_before"].abs(), table["std_diff_after"].abs()
     run.note(
-        f"propensity score: {seconds:.1f} s, {int((model.coef_ != 0).sum())} covariates; "
         f"standardized differences above 0.1: {int((before > 0.1).sum())} before, "
-        f"{int((after > 0.1).sum())} after {len(edges) + 1} strata of the score"
+        f"{int((after > 0.1).sum())} after"
     )
     run.show(
-        "covariate | treated:.1% | comparators:.1% | difference=before:.3f | "
-        "after strata=after:.3f",
+        "covariate | treated:.1% | comparators:.1% | difference=before:.3f | after:.3f",
         title="largest standardized differences",
     )
     names = {"treated": "mean_treated_before", "comparators": "mean_comparator_before"}
@@ -127,98 +202,42 @@ def _balance(run, X, treated):
     for name in before.sort_values(ascending=False).index[:10]:
         line = {key: float(table.loc[name, column]) for key, column in names.items()}
         run.add(covariate=str(name), **line)
-    return result
 
 
-# -- an effect that changes -------------------------------------------------------------------
-
-
-def draw_changing(n, p):
-    """Records with a treatment whose log hazard ratio is `EARLY` until day 10, and `LATE` then."""
-    X, treated, _, _ = draw_records(n, p)
-    rng = np.random.default_rng([SEED, 2])
-    coef = np.append(0.0, np.where(rng.random(p) < 0.03, rng.normal(0.0, 0.5, p), 0.0))
-    eta = X @ coef
-    rate = 2e-3 * np.exp(eta - eta.mean())
-    early, late = rate * np.exp(EARLY * treated), rate * np.exp(LATE * treated)
-    spent = rng.exponential(size=n)
-    time = np.where(spent < early * CUT, spent / early, CUT + (spent - early * CUT) / late)
-    censored = rng.uniform(5.0, 200.0, n)
-    event = time < censored
-    return X, sksurvgpu.surv(event, np.minimum(time, censored))
-
-
-def augmented(X, y):
-    """Rows split at the cut, as one does without time-varying coefficients: two columns."""
-    later = np.flatnonzero(y["time"] > CUT)
-    first = sparse.hstack([X[:, :1], X[:, :1] * 0.0, X[:, 1:]], format="csr")
-    second = sparse.hstack([X[:, :1] * 0.0, X[:, :1], X[:, 1:]], format="csr")[later]
-    event = np.concatenate([y["event"] & (y["time"] <= CUT), y["event"][later]])
-    start = np.concatenate([np.zeros(len(y)), np.full(len(later), CUT)])
-    stop = np.concatenate([np.minimum(y["time"], CUT), y["time"][later]])
-    return sparse.vstack([first, second], format="csc"), sksurvgpu.surv(event, stop, start=start)
-
-
-@item("C", "an effect that changes at day 10: two periods, no augmented rows")
-def time_varying(run):
-    n, p = run.pick((800, 30), (40_783, 967), (407_828, 9_666))
-    X, y = draw_changing(n, p)
-    X.eliminate_zeros()
-    wide, split = augmented(X, y)
-    varying, penalty = {"time_varying": {0: [CUT]}, **FREE}, 2.0**0.5
-    run.show("what | rows:,d | seconds:.3g | to day 10=early:.3f | after=late:.3f | KKT=kkt:.0e")
-    run.add(what="truth", rows=None, early=float(np.exp(EARLY)), late=float(np.exp(LATE)))
-    model = sksurvgpu.CoxLassoCCD(alpha=penalty / n, **varying, **run.how)
-    model.fit(X[:2_000], y[:2_000])
-    seconds, model = repeat(lambda: model.fit(X, y))
-    _tell(run, "ours, no augmentation", n, seconds, model)
-    factor = {0: 0.0, 1: 0.0}
-    second = sksurvgpu.CoxLassoCCD(alpha=penalty / len(split), penalty_factor=factor, **run.how)
-    seconds, second = repeat(lambda: second.fit(wide, split))
-    _tell(run, "ours, rows split at day 10", len(split), seconds, second)
-    how = {"algorithm": "exact", "max_iter": 10_000, "n_jobs": 1, "backend": run.backend}
-    seconds, exact = timed(sksurvgpu.CoxLassoCCD(alpha=penalty / n, **varying, **how).fit, X, y)
-    _tell(run, "exact, no augmentation, 1 thread", n, seconds, exact)
-    profile_seconds, profile = timed(sksurvgpu.profile_likelihood, model, X, y, 0)
-    grid = {"n_alphas": run.pick(4, 20, 20), "alpha_min_ratio": 0.02, "cv": 10}
-    cv = sksurvgpu.CoxLassoCV(n_jobs=run.threads, **grid, **varying)
-    seconds, cv = timed(cv.fit, X, y)
-    _tell(run, f"ours, {cv.n_splits_ * len(cv.cv_results_)} fits of 10 folds", n, seconds, cv)
-    difference = np.abs(model.coef_ - second.coef_).max()
-    bounds = np.exp(profile.intervals[["lower", "upper"]].to_numpy())
+@item("C", "a treatment in 5, 10 and 20 strata of the propensity score, 10 folds, 3 % ones")
+def few_strata(run):
+    n, p = run.pick((800, 30), (20_000, 500), (473_456, 9_976))
+    X, treated, y, _ = draw_records(n, p, 0.03)
+    run.show("strata:d | " + EFFECTS.removeprefix("model | "))
+    persons, found = _persons(run, X, treated)
+    run.add(**found)
+    factor = np.append(0.0, np.ones(p))
+    for count in (5, 10, 20):
+        stratum = cohort.stratify(persons, count).table["stratum"].to_numpy()
+        more = {"strata": stratum}
+        problem = Problem("cox", X, y, more=more, parameters=FREE, factor=factor)
+        label = {"strata": count, "label": f"{problem.size}, 10 folds, {count} strata"}
+        cv, found = search(run, problem, few=FEW, **AUTO)
+        found["selected"] -= 1
+        problem.penalty = cv.alpha_ * n
+        run.add(**label, what=f"ours, {found['fits']} fits", **found)
+        ask = partial(sksurvgpu.profile_likelihood, cv.refit_model(), X, y, 0, **more)
+        profile, times = timed_both(ask)
+        low, high = map(float, np.exp(profile.intervals.iloc[0][["lower", "upper"]]))
+        row = {"what": "profile interval", **times, "effect": float(np.exp(cv.coef_[0]))}
+        run.add(strata=count, **row, lower=low, upper=high, name=f"{count} strata")
+        if count == 5:
+            _one_fit(run, problem, strata=count)
+    if run.options.scale == "full":
+        run.note("half of the 946,911 published rows, and all columns")
     run.note(
-        f"largest difference of coefficients with and without augmentation {difference:.1e}; "
-        f"{len(split):,} rows where split; {100 * ONES:.2f} % ones"
+        f"{y['event'].sum():,} events, {treated.mean():.1%} treated; true log hazard ratio {EFFECT}"
     )
-    run.note(
-        f"profile intervals in {profile_seconds:.2f} s: to day 10 ({bounds[0, 0]:.3f}, "
-        f"{bounds[0, 1]:.3f}), after ({bounds[1, 0]:.3f}, {bounds[1, 1]:.3f})"
-    )
-    with run.figure(2) as axes:
-        _draw(axes, model, bounds, X)
-
-
-def _tell(run, what, rows, seconds, model):
-    early, late = map(float, np.exp(model.coef_[:2]))
-    row = {"early": early, "late": late, "kkt": residual(model)}
-    run.add(what=what, rows=rows, seconds=seconds, **row)
-
-
-def _draw(axes, model, bounds, X):
-    """The effect in both periods, and predicted curves with and without treatment."""
-    left, right = axes
-    edges, ratios, truth = (0.0, CUT, 60.0), np.exp(model.coef_[:2]), np.exp([EARLY, LATE])
-    for k in range(2):
-        span, names = edges[k : k + 2], ("ours, 95 %", "truth") if k else (None, None)
-        left.fill_between(span, *bounds[k], color=COLOURS[0], alpha=0.2, lw=0)
-        left.plot(span, [ratios[k]] * 2, color=COLOURS[0], lw=2, label=names[0])
-        left.plot(span, [truth[k]] * 2, color=COLOURS[1], ls="--", label=names[1])
-    left.axhline(1.0, color=MUTED, lw=0.8)
-    left.set(xlabel="day", ylabel="hazard ratio of the treatment", title="Two periods")
-    left.legend(loc="upper right")
-    rows = X[[0, 0]].toarray()
-    rows[:, 0] = 1.0, 0.0
-    names = ["treated", "comparator"]
-    sksurvgpu.SurvivalDisplay.from_estimator(model, rows, labels=names, ax=right)
-    right.axvline(CUT, color=MUTED, lw=0.8, ls=":")
-    right.set(xlabel="day", title="Predicted curves of the first row")
+    with run.figure(2) as [left, right]:
+        rows = [row for row in run.rows if row.get("label")]
+        look = {"xlabel": "strata", "title": f"{n:,} x {p + 1:,}, 10 folds"}
+        look |= {"logs": "y", "published": run.item.published}
+        draw_lines(left, series_of(rows, "strata"), **look)
+        left.set_xticks([5, 10, 20])
+        effects = [row for row in run.rows if row.get("lower") is not None]
+        _draw_effects(right, effects, "name", "profile interval")

@@ -14,7 +14,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from ..cases import ESTIMATORS
 from ..judge import Certificate
 from ..problems import Data, dense_columns, write_problem
 from ..processes import TookTooLongError, environment, run
+from ..processes import timed as timed_both
 from ..report import columns, machine, write
 from .figures import PUBLISHED, SOURCES, panels, save_figure
 
@@ -262,9 +263,9 @@ def measure_ours(run_, problem, algorithm="majorized", n_threads=None, X=None, *
     few = problem.head(min(problem.n, FEW_ROWS))
     few.fit(few.estimator(**how), None if X is None else X[: few.n])
     with event.install_recorder("numba:compile") as compiled:
-        seconds, model = repeat(lambda: problem.fit(problem.estimator(**how), X))
+        times, model = repeat(lambda: problem.fit(problem.estimator(**how), X))
     name = name_of(algorithm, n_threads, model)
-    found = {"solver": name, "seconds": seconds, "iterations": int(model.n_iter_)}
+    found = {"solver": name, **times, "iterations": int(model.n_iter_)}
     if compiled.buffer:
         run_.note(f"{problem.size}, {name}: COMPILED in the timed call; repeat with a warm cache")
     intercept = float(getattr(model, "intercept_", 0.0))
@@ -289,10 +290,10 @@ def search(run_, problem, algorithm="majorized", n_threads=None, few=None, **opt
     if few:
         loaded = {k: v for k, v in how.items() if k not in SEARCHED}
         problem.head(few).fit(kind(**loaded, alphas=[0.1, 0.05]))
-    seconds, _ = timed(problem.fit, cv)
+    _, times = timed_both(lambda: problem.fit(cv))
     best, fits = cv.cv_results_.loc[cv.best_index_], cv.n_splits_ * len(cv.cv_results_)
-    found = {"solver": name_of(algorithm, n_threads), "size": problem.size, "seconds": seconds}
-    found |= {"tried": len(cv.cv_results_), "fits": fits, "ms": 1e3 * seconds / fits}
+    found = {"solver": name_of(algorithm, n_threads), "size": problem.size, **times}
+    found |= {"tried": len(cv.cv_results_), "fits": fits, "ms": 1e3 * times["seconds"] / fits}
     found |= {"variance": float(best["variance"]), "score": float(best["mean_score"])}
     return cv, found | {"selected": int((cv.coef_ != 0).sum()), "kkt": residual(cv)}
 
@@ -308,12 +309,12 @@ def timed(call, *args, **kwargs):
 
 
 def repeat(call):
-    """Least seconds of a call that is repeated while that takes little time, and its result."""
-    seconds = []
-    while not seconds or (sum(seconds) < ENOUGH and len(seconds) < 5):
-        one, result = timed(call)
-        seconds.append(one)
-    return min(seconds), result
+    """Least times of a call that is repeated while that takes little time, and its result."""
+    found = []
+    while not found or (sum(one["seconds"] for one in found) < ENOUGH and len(found) < 5):
+        result, one = timed_both(call)
+        found.append(one)
+    return {name: min(one[name] for one in found) for name in found[0]}, result
 
 
 def residual(model):
@@ -371,14 +372,23 @@ def _measure_r_once(run_, problem, peer, tolerance, more):
     return kept | judged(problem, coef, intercept) | {"coef": coef}
 
 
-def compare(run_, problem, *, peer=None, **label):
-    """Rows of a problem: ours on all threads and on one, the exact algorithm, R; ratio to ours."""
-    alone = run_.threads == 1 or run_.backend == "cuda"
-    found = [measure_ours(run_, problem, n_threads=k) for k in ((1,) if alone else (None, 1))]
-    found.append(measure_ours(run_, problem, "exact"))
-    found += [measure_r(run_, problem, peer)] if peer else []
-    found = [one for one in found if one is not None]
-    for one in found:
+def compare(run_, problem, *, peer=None, exact=True, alone=True, **label):
+    """Rows of a problem: ours on all threads and on one, the exact algorithm, R; ratio to ours.
+
+    A row is kept before the next is measured. Without `exact` or `alone`, which take long at
+    published sizes, there is no exact algorithm, and nothing on one thread.
+    """
+    is_one = run_.threads == 1 or run_.backend == "cuda"
+    counts = (1,) if is_one else (None, 1)[: 1 + alone]
+    calls = [partial(measure_ours, run_, problem, n_threads=k) for k in counts]
+    calls += [partial(measure_ours, run_, problem, "exact")] if exact else []
+    calls += [partial(measure_r, run_, problem, peer)] if peer else []
+    found = []
+    for call in calls:
+        one = call()
+        if one is None:
+            continue
+        found.append(one)
         kept = {name: value for name, value in one.items() if name != "coef"}
         kept["ratio"] = one["seconds"] / found[0]["seconds"]
         run_.add(**label, size=problem.size, nonzero_entries=problem.data.n_nonzeros, **kept)
@@ -386,5 +396,6 @@ def compare(run_, problem, *, peer=None, **label):
 
 
 SOLVED = (
-    "solver | seconds:.3g | of ours=ratio:.1f | KKT=kkt:.0e | selected=nonzeros:,d | iterations:,d"
+    "solver | seconds:.3g | CPU s=cpu_seconds:.3g | of ours=ratio:.1f | KKT=kkt:.0e | "
+    "selected=nonzeros:,d | iterations:,d"
 )
