@@ -29,7 +29,7 @@ from benchmarks import (
 )
 from benchmarks import run as solvers
 from benchmarks.papers import __main__ as papers
-from benchmarks.papers import grouped, page
+from benchmarks.papers import grouped, page, records
 from benchmarks.papers.rig import ITEMS, PUBLISHED, SOURCES, judged, logistic
 from sksurvgpu.bayes.diagnostics import diagnose
 from sksurvgpu.datasets import simulate_cox
@@ -441,6 +441,14 @@ def test_page_of_published_experiments_is_what_the_results_say():
 def test_matched_sets_have_as_many_cases_as_published(cases):
     data = grouped.draw_sets(200, 20, cases)
     assert data.y["case"].sum() / 200 == pytest.approx(cases, abs=0.5)
+
+
+def test_records_have_the_published_share_of_ones_and_a_confounded_treatment():
+    X, treated, y, _ = records.draw_records(4_000, 60)
+    assert X[:, 1:].nnz / 240_000 == pytest.approx(records.ONES, rel=0.05)
+    assert X.dtype == bool and (X[:, [0]].toarray().ravel() == treated).all()
+    before = records.cohort.balance(X[:, 1:], treated).table["std_diff_before"]
+    assert before.abs().max() > 0.2 and 0.3 < treated.mean() < 0.5 and y["event"].mean() < 0.2
 
 
 def test_item_that_fails_is_counted_and_the_next_one_runs(tmp_path, monkeypatch, capsys):

@@ -85,7 +85,7 @@ def _draw(run, x, xlabel, title):
 @item("E", "Bayesian multinomial logistic regression over n, 56 predictors, 9 classes")
 def multinomial(run):
     rows = run.pick((60,), (2_000, 10_000, 40_000), (10_000, 50_000, 200_000, 506_450))
-    p, seconds = run.pick(3, 56, 56), run.pick(0.01, 2.0, 20.0)
+    p, seconds = run.pick(3, 56, 56), run.pick(0.01, 2.0, 5.0)
     run.show("sampler=solver | n:,d | ms a sweep=ms:.3g | of hmc=ratio:.2f | start s=start:.2f")
     for n in rows:
         problem, unit = samplers.multinomial(n, p, N_CLASSES, seed=SEED), None

@@ -64,22 +64,25 @@ def _competing(eta, rng, incidence=0.1):
 
 @item("D", "propensity model: the treatment as outcome, 10 x 1 and 10 x 10")
 def propensity(run):
-    whole = ((74_624, 3_626), (74_624, 24_815))
-    shapes = run.pick(((400, 30),), ((7_462, 362), (7_462, 2_481)), whole)
+    narrow, wide = (74_624, 3_626), (74_624, 24_815)
+    jobs = run.pick(
+        [((400, 30), (1, 10))],
+        [((7_462, 362), (10,)), ((7_462, 2_481), (1, 10))],
+        [(narrow, (10,)), (wide, (1, 10))],
+    )
     run.show(
         "solver | what=label | seconds:.3g | CPU s=cpu_seconds:.3g | variances=tried:d | "
         "variance:.3g | selected:,d | KKT=kkt:.0e"
     )
-    for n, p in shapes:
+    for (n, p), repeats in jobs:
         X, treated, _, _ = draw_records(n, p, 0.03)
         problem = Problem("logistic", X[:, 1:], treated.astype(int))
         run.note(f"{problem.size}: {treated.mean():.1%} treated, 3 % ones")
-        for n_repeats in (1, 10):
-            cv, found = search(run, problem, few=FEW, n_repeats=n_repeats, **AUTO)
-            run.add(label=f"{problem.size}, 10 x {n_repeats}", **found)
-            if n_repeats == 1:
-                problem.penalty = cv.alpha_ * n
-                _one_fit(run, problem, label=f"{problem.size}, one fit")
+        for k in repeats:
+            cv, found = search(run, problem, few=FEW, n_repeats=k, **AUTO)
+            run.add(label=f"{problem.size}, 10 x {k}", **found)
+        problem.penalty = cv.alpha_ * n
+        _one_fit(run, problem, label=f"{problem.size}, one fit")
     names = [f"{row['label']}: {row['solver']}" for row in run.rows]
     with run.figure(width=9.0) as [ax]:
         look = {"xlabel": "seconds (log)", "log": True, "title": "Propensity model"}
