@@ -161,8 +161,8 @@ def real_data(run):
 
 
 def _draw_effects(ax, rows, key, kind):
-    look = {"xlabel": f"hazard ratio of the treatment, 95 % {kind}"}
-    look |= {"title": "Treatment effect", "truth": np.exp(EFFECT)}
+    look = {"xlabel": f"hazard ratio, 95 % {kind}"}
+    look |= {"title": "Effect of the treatment", "truth": np.exp(EFFECT)}
     ends = lambda row: (row["lower"], row["effect"], row["upper"])  # noqa: E731
     draw_intervals(ax, rows, lambda row: row[key], ends, **look)
     ax.axvline(1.0, color=MUTED, lw=0.8)

@@ -127,8 +127,8 @@ def _draw(axes, model, bounds, rows):
     left.axhline(1.0, color=MUTED, lw=0.8)
     left.set(xlabel="day", ylabel="hazard ratio of the treatment", title="Two periods")
     left.legend(loc="upper right")
-    rows[:, 0] = 1.0, 0.0
-    names = ["treated", "comparator"]
+    rows[:, 0] = 0.0, 1.0
+    names = ["comparator", "treated"]
     sksurvgpu.SurvivalDisplay.from_estimator(model, rows, labels=names, ax=right)
     right.axvline(CUT, color=MUTED, lw=0.8, ls=":")
     right.set(xlabel="day", title="Predicted curves of the first row")
