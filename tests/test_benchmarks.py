@@ -461,7 +461,9 @@ def test_item_that_fails_is_counted_and_the_next_one_runs(tmp_path, monkeypatch,
     assert papers.main_papers(["drugs", "fusion", *arguments]) == 1
     printed = capsys.readouterr()
     assert "failed: drugs" in printed.out and "no such number" in printed.err
-    assert json.loads((tmp_path / "drugs.json").read_text())["notes"]
+    record = json.loads((tmp_path / "drugs.json").read_text())
+    assert record["notes"] and not record["whole"]
+    assert json.loads((tmp_path / "fusion.json").read_text())["whole"]
     assert (tmp_path / "fusion.png").exists()
 
 

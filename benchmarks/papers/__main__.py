@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import traceback
 import warnings
 from collections import Counter
@@ -63,6 +64,7 @@ def run_item(item, options):
             run.note(f"failed: {type(error).__name__}: {error}")
     for kind, count in Counter(warning.category.__name__ for warning in caught).items():
         run.note(f"{count} x {kind}")
+    run.whole = is_whole
     run.write()
     if is_whole:
         print(f"\n{describe(run.record())}\n", flush=True)
@@ -128,5 +130,10 @@ def _n_threads():
     return int(os.environ.get("NUMBA_NUM_THREADS", cores or 1))
 
 
+def _stop(number, frame):
+    raise InterruptedError(f"ended by signal {number}")
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _stop)  # what there is gets its notes
     raise SystemExit(main_papers())

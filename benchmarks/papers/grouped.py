@@ -13,17 +13,13 @@ import sksurvgpu
 from sksurvgpu import Design, datasets
 from sksurvgpu.data.design.columns import DENSE
 
+from .beside import CLOGIT, CYCLOPS, SOLVED, compare, measure_r
 from .figures import COLOURS, draw_bars, draw_lines, series_of
 from .rig import (
-    CLOGIT,
-    CYCLOPS,
     SEED,
-    SOLVED,
     Problem,
-    compare,
     item,
     measure_ours,
-    measure_r,
     residual,
     search,
     timed,

@@ -39,16 +39,17 @@ HEAD = """The published experiments, run again
 Experiments of the papers whose models this package fits, at the published sizes. "Ours" is the
 default algorithm, "exact" the published cyclic descent or sampler in our code, on the machine
 below. Seconds are by the clock, and in brackets those of processors, which other work on the
-machine hardly moves: ratios are of the latter where they are known. A published time divided by
+machine stretches less: ratios are of the latter where they are known. A published time divided by
 ours compares two machines, years apart; exact divided by ours compares like with like. Below 1, the
 other one is faster.
 """
 TAIL = """
-No time on a GPU on this page is ours. Runs marked "busy" shared their processors with other work,
-which makes their times longer than those of an idle machine. Data are simulated by the published
+No time on a GPU on this page is ours. Runs marked "busy" shared their processors with other work:
+both kinds of seconds are longer than on an idle machine, as caches are shared, too, and ratios to
+the exact algorithm are rough. Data are simulated by the published
 designs; a published row without a time of ours was not run at its size.
 
-Not run at the published size: {missing}.
+Ended before all their rows were there: {partial}. Not run at the published size: {missing}.
 """
 
 
@@ -64,13 +65,18 @@ def page():
     head += ["published CPU / ours", "published GPU / ours"]
     rows = [row for name in KEYS if name in records for row in _rows(name, records[name])]
     runs = [_run_of(name, record) for name, record in records.items()]
-    missing = ", ".join(f"``{name}``" for name in sorted(set(PUBLISHED) - set(records)))
+    missing = _names(set(PUBLISHED) - set(records))
+    partial = _names(name for name, record in records.items() if not record.get("whole", True))
     parts = [HEAD, _table(head, rows), "What was run, and where:", ""]
     parts.append(_table(["item", "machine", "revision", "load before", "s", "CPU s"], runs))
     parts += ["What they found beside times, and what was left out:", "", *_notes(records), ""]
     for name in (name for name in WHOLE if name in records):
         parts += [f"``{name}``, {records[name]['title']}::", "", *_indented(records[name]), ""]
-    return "\n".join(parts) + TAIL.format(missing=missing or "nothing")
+    return "\n".join(parts) + TAIL.format(missing=missing, partial=partial)
+
+
+def _names(items):
+    return ", ".join(f"``{name}``" for name in sorted(items)) or "none"
 
 
 def _rows(name, record):

@@ -1,4 +1,4 @@
-"""Shared by the items: their list, the record of a run, problems, timed fits, judged answers, R.
+"""Shared by the items: their list, the record of a run, problems, timed fits, judged answers.
 
 An item is a function that says its columns (`Run.show`), adds rows (`Run.add`) and draws
 (`Run.figure`).
@@ -6,16 +6,12 @@ An item is a function that says its columns (`Run.show`), adds rows (`Run.add`) 
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import sys
-import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -26,17 +22,13 @@ from sksurvgpu import datasets
 
 from ..cases import ESTIMATORS
 from ..judge import Certificate
-from ..problems import Data, dense_columns, write_problem
-from ..processes import TookTooLongError, environment, run
+from ..problems import Data, dense_columns
 from ..processes import timed as timed_both
 from ..report import columns, machine, write
 from .figures import PUBLISHED, SOURCES, panels, save_figure
 
-PEERS = Path(__file__).resolve().parents[1] / "peers"
 GAMMA = 2.0**0.5  # the papers' penalty on the sum scale, a prior variance of 1
 TOLERANCE = 1e-6  # ours and the exact algorithm's
-ACCURATE = 1e-6  # KKT residual over the largest useful penalty, at which R may stop
-R_TOLERANCES = (1e-6, 1e-8)  # of Cyclops' own criterion, its default first
 SEED = 20_240
 ENOUGH = 2.0  # seconds of repeated fits
 FEW_ROWS = 4_000  # of the fit that loads kernels
@@ -82,6 +74,7 @@ class Run:
     figures: list = field(default_factory=list)
     begin: float = field(default_factory=time.perf_counter)
     cpu: float = field(default_factory=lambda: sum(os.times()[:4]))
+    whole: bool = False  # once the item has come to its end
 
     @property
     def backend(self):
@@ -138,6 +131,7 @@ class Run:
         """The content of the item's file."""
         paper, options = self.item.paper, self.options
         known = {"paper": paper, "source": SOURCES.get(paper)}
+        load, most = os.getloadavg()[0], BUSY * (os.cpu_count() or 1)
         return {
             "item": self.item.name,
             "paper": paper,
@@ -147,7 +141,9 @@ class Run:
             "threads": self.threads,
             "machine": machine(),
             "load_before": options.load,  # before the first item: later ones see our own
-            "idle": options.load <= BUSY * (os.cpu_count() or 1),
+            "load_after": load,
+            "idle": max(options.load, load - self.threads) <= most,
+            "whole": self.whole,
             "seconds": time.perf_counter() - self.begin,
             "cpu_seconds": sum(os.times()[:4]) - self.cpu,
             "published": [{**known, **figure._asdict()} for figure in self.item.published],
@@ -327,75 +323,3 @@ def judged(problem, coef, intercept=0.0):
     penalty = problem.penalty * np.ones(len(coef)) * problem.factor
     said = problem.judge.judge(np.asarray(coef, float), penalty, intercept)
     return {"kkt": said["kkt"], "nonzeros": said["nonzeros"]}
-
-
-# -- R ----------------------------------------------------------------------------------------
-
-CYCLOPS, CLOGIT = "Cyclops", "clogit"
-DRIVERS = {CYCLOPS: ("cyclops.R", ("auto",)), CLOGIT: ("survival_clogit.R", ())}
-
-
-def measure_r(run_, problem, peer=CYCLOPS, tolerances=R_TOLERANCES, more=()):
-    """By an R package, at the first of its tolerances that is accurate, or the last; or None."""
-    found = None
-    for tolerance in tolerances:
-        found = _measure_r_once(run_, problem, peer, tolerance, more) or found
-        if found is None or found["kkt"] <= ACCURATE:
-            break
-    return found
-
-
-def _measure_r_once(run_, problem, peer, tolerance, more):
-    """None leaves the reason as a note of the run."""
-    script, arguments = DRIVERS[peer]
-    executable = shutil.which(run_.options.rscript)
-    if executable is None:
-        run_.note(f"{peer}: no interpreter {run_.options.rscript}; goes on without it")
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        write_problem(folder, problem.data, problem.penalty, problem.judge.penalty_max, TOLERANCE)
-        answer = Path(folder) / "answer.json"
-        command = [executable, PEERS / script, folder, answer, *arguments, tolerance, *more]
-        try:
-            status, printed = run(command, run_.options.timeout, environment(1))
-        except TookTooLongError as error:
-            run_.note(f"{peer}, {problem.size}: {error}")
-            return None
-        if status or not answer.exists():
-            last = (printed.strip().splitlines() or ["no output"])[-1]
-            run_.note(f"{peer}: {last[:90]}; goes on without it")
-            return None
-        found = json.loads(answer.read_text())
-    coef, intercept = np.array(found["coef"], float), float(found["intercept"])
-    kept = {"solver": f"{peer} {found['version']}, R", "seconds": found["seconds"]}
-    kept |= {"iterations": found.get("n_iter"), "tolerance": tolerance}
-    return kept | judged(problem, coef, intercept) | {"coef": coef}
-
-
-def compare(run_, problem, *, peer=None, exact=True, alone=True, **label):
-    """Rows of a problem: ours on all threads and on one, the exact algorithm, R; ratio to ours.
-
-    A row is kept before the next is measured. Without `exact` or `alone`, which take long at
-    published sizes, there is no exact algorithm, and nothing on one thread.
-    """
-    is_one = run_.threads == 1 or run_.backend == "cuda"
-    counts = (1,) if is_one else (None, 1)[: 1 + alone]
-    calls = [partial(measure_ours, run_, problem, n_threads=k) for k in counts]
-    calls += [partial(measure_ours, run_, problem, "exact")] if exact else []
-    calls += [partial(measure_r, run_, problem, peer)] if peer else []
-    found = []
-    for call in calls:
-        one = call()
-        if one is None:
-            continue
-        found.append(one)
-        kept = {name: value for name, value in one.items() if name != "coef"}
-        kept["ratio"] = one["seconds"] / found[0]["seconds"]
-        run_.add(**label, size=problem.size, nonzero_entries=problem.data.n_nonzeros, **kept)
-    return found
-
-
-SOLVED = (
-    "solver | seconds:.3g | CPU s=cpu_seconds:.3g | of ours=ratio:.1f | KKT=kkt:.0e | "
-    "selected=nonzeros:,d | iterations:,d"
-)

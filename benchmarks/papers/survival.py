@@ -6,12 +6,10 @@ import numpy as np
 from numba import njit
 
 from ..processes import least
+from .beside import CYCLOPS, SOLVED, compare
 from .figures import draw_bars, draw_lines, series_of
 from .rig import (
-    CYCLOPS,
     SEED,
-    SOLVED,
-    compare,
     cox,
     fine_gray,
     item,
