@@ -587,4 +587,5 @@ def test_the_table_has_all_that_takes_an_estimator():
     others = {"EffectsDisplay", "ProductColumns", "StackedIncidenceDisplay"}
     others |= {"CauseSpecificCox", "MultiStateCox"}
     others |= {"RandomIntercepts", "probability_intervals"}
+    others |= {"expected_time"}  # which takes the name of a model
     assert named == {*TAKES, "bootstrap", "stability_selection", *others}

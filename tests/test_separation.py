@@ -350,7 +350,7 @@ def test_a_failed_program_is_said(monkeypatch):
     class Failure:
         x, message = None, "numerical trouble"
 
-    monkeypatch.setattr("scipy.optimize.linprog", lambda *arguments, **options: Failure)
+    monkeypatch.setattr(separation, "linprog", lambda *arguments, **options: Failure)
     with pytest.warns(ConvergenceWarning, match=r"could not be decided: numerical trouble"):
         assert names_of(LogisticCCD(alpha=0), np.arange(4.0)[:, None], [0, 0, 1, 1]) == []
 
