@@ -18,7 +18,7 @@ COMMANDS = {
     "threads": ("batches", "what threads bring to batches of fits, by size"),
     "scaling": ("costs", "cost of an iteration by nonzeros, memory by rows"),
     "costs": ("costs", "the constants by which forms of the quadratic model are chosen"),
-    "estimate": ("estimate", "what `expected_time` says beside what calls take"),
+    "estimate": ("estimate", "what expected_time says beside what calls take"),
     "startup": ("startup", "import, first fit, compiling"),
     "coverage": ("coverage", "how often bootstrap and profile intervals hold the truth"),
     "debiased": ("coverage", "the same of all coefficients: debiased lasso, Wald"),

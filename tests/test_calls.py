@@ -230,9 +230,10 @@ SYNONYMS = {"tau", "fitted", "model", "models", "person", "persons", "date", "co
 def test_one_thing_has_one_name():
     found = {name: SYNONYMS & {*signature(item).parameters} for name, item in public_functions()}
     assert len(found) > 300
-    # a table of all, beside those of records and outcomes, and of variants
+    # a table of all, beside those of records and outcomes, and of variants; the name of a kind
     assert {name: words for name, words in found.items() if words} == {
         "SimulatedClaims": {"persons"},
         "Genotypes": {"persons"},
+        "expected_time": {"model"},
     }
     assert "horizon" in signature(sksurvgpu.metrics.calibration).parameters
