@@ -12,12 +12,14 @@ from oracles import reference_separation as reference
 from sklearn.exceptions import ConvergenceWarning
 
 from sksurvgpu import (
+    ConditionalLogisticCCD,
     CoxLassoCCD,
     FineGrayCCD,
     LogisticCCD,
     PoissonCCD,
     competing_risks,
     fit_path,
+    matched,
     profile_likelihood,
     surv,
     wald,
@@ -482,3 +484,15 @@ def test_columns_that_separate_by_themselves_need_no_program(monkeypatch):
     ):
         fitted = model.set_params(alpha=0.0).fit(X, outcome)
         assert np.flatnonzero(fitted.infinite_).tolist() == [1, 4]
+
+
+@pytest.mark.filterwarnings("ignore:Coefficients of unpenalized columns are infinite")
+def test_rows_beside_a_separating_column_keep_their_part():
+    """Censoring curves are of all rows, and the weight of a matched row is that of its set."""
+    X = np.array([[0, 1], [0, 0], [1, 0], [0, 0], [0, 1.0]])
+    y = competing_risks([2, 0, 0, 1, 1], [1.0, 3, 10, 5, 2])
+    model = FineGrayCCD(alpha=0).fit(X, y, censoring_groups=[0, 0, 0, 1, 1])
+    assert model.infinite_.tolist() == [True, False]
+    X = np.array([[1, 0], [1, 0], [0, 0], [0, 1], [1, 1], [1, 0.0]])
+    model = ConditionalLogisticCCD(alpha=0).fit(X, matched([0, 1, 0, 0, 1, 1], [0] * 6))
+    assert model.infinite_.tolist() == [True, True]

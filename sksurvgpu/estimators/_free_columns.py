@@ -55,12 +55,11 @@ class FreeColumns:
         return (self._applies[:, 0] <= piece) & (piece < self._applies[:, 1])
 
 
-def set_aside(problem, weight, is_free) -> tuple[np.ndarray, np.ndarray]:
-    """Columns that separate, and weights of the rows that they leave to the others."""
-    is_lone, find = np.zeros_like(is_free), problem.likelihood.pattern.contests
-    contests = find(problem, weight) if problem.plan.n_pieces == 1 else None
-    while contests is not None and len(contests.rival):
-        is_dropped = np.zeros(problem.plan.n_rows + 1, bool)
+def set_aside(problem, contests, is_free) -> tuple[np.ndarray, np.ndarray]:
+    """Columns that separate, and the rows that are no rivals in what they leave to the others."""
+    is_lone, is_gone = np.zeros_like(is_free), np.zeros(problem.plan.n_rows + 1, bool)
+    while problem.plan.n_pieces == 1 and len(contests.rival):
+        is_dropped = np.zeros_like(is_gone)
         for j in np.flatnonzero(is_free & ~is_lone):
             value = _column(problem, j)
             value -= value[contests.event[0]]
@@ -72,10 +71,9 @@ def set_aside(problem, weight, is_free) -> tuple[np.ndarray, np.ndarray]:
                 is_lone[j], is_dropped = True, is_dropped | is_moved
         if not is_dropped.any():
             break
-        weight = weight.copy()
-        weight[problem.plan.order[is_dropped[:-1]]] = 0.0
-        contests = find(problem, weight)
-    return is_lone, weight
+        is_gone |= is_dropped
+        contests = contests.without(is_dropped)
+    return is_lone, is_gone
 
 
 def _column(problem, j):

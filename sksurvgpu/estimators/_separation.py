@@ -108,14 +108,15 @@ def is_determined(problem, weight, is_free) -> bool:
     """Whether `find_undetermined` finds nothing: far quicker where there are many columns."""
     if getattr(problem.likelihood, "is_quadratic", False) and is_free.any():
         return not _is_collinear(problem, weight, np.flatnonzero(is_free)).any()
-    search = _search_of(problem, weight, is_free)
+    search = _search_of(problem, _contests_of(problem, weight, is_free), is_free)
     return search is None or search.finds_nothing()
 
 
 def _search(problem, weight, is_free, proves=lambda: False):
     """Coefficients that are infinite, that directions without an effect move, and their number."""
     is_infinite, is_constant = np.zeros((2, problem.n_columns), bool)
-    search, n_constant = _search_of(problem, weight, is_free), int(np.count_nonzero(is_free))
+    contests, n_constant = _contests_of(problem, weight, is_free), int(np.count_nonzero(is_free))
+    search = _search_of(problem, contests, is_free)
     if search is not None:
         is_infinite[search.idx] = search.moved(proves)
         is_constant[search.idx] = search.is_constant()
@@ -129,24 +130,32 @@ def _search_beside(problem, weight, is_free, proves):
     Further columns are infinite if they are so, or have no effect, in the rows that are left. Of
     columns that are collinear in all rows, `moves` says which are infinite.
     """
-    is_lone, left = set_aside(problem, weight, is_free)
-    if not is_lone.any() or (whole := _search_of(problem, weight, is_free)).has_constant():
+    contests = _contests_of(problem, weight, is_free)
+    if contests is None:
+        return None
+    is_lone, is_gone = set_aside(problem, contests, is_free)
+    if not is_lone.any() or (whole := _search_of(problem, contests, is_free)).has_constant():
         return None
     rest = np.zeros_like(is_free)
     rest[whole.idx] = True
     rest &= ~is_lone
-    is_infinite, search = is_lone | rest, _search_of(problem, left, rest)
+    is_infinite, search = is_lone | rest, _search_of(problem, contests.without(is_gone), rest)
     if search is not None:
-        varies = np.zeros_like(is_free)
-        varies[search.idx] = True
-        is_infinite[search.idx] = search.moved(lambda: proves(left, varies)) | search.is_constant()
+        varies, left = np.zeros_like(is_free), weight.copy()
+        varies[search.idx], left[problem.plan.order[is_gone[:-1]]] = True, 0.0
+        has_proofs = problem.likelihood.pattern.weighs_rows
+        moved = search.moved(lambda: has_proofs and proves(left, varies))
+        is_infinite[search.idx] = moved | search.is_constant()
     return is_infinite, int(np.count_nonzero(is_free)) - len(whole.idx)
 
 
-def _search_of(problem, weight, is_free):
+def _contests_of(problem, weight, is_free):
+    return problem.likelihood.pattern.contests(problem, weight) if is_free.any() else None
+
+
+def _search_of(problem, contests, is_free):
     """A search over the columns that vary; None where nothing can be found."""
-    contests = problem.likelihood.pattern.contests(problem, weight) if is_free.any() else None
-    if contests is None or not len(contests.rival):
+    if contests is None or not len(contests.rival) or not is_free.any():
         return None
     columns = FreeColumns(problem, np.flatnonzero(is_free), contests.rows)
     return Search(contests, columns) if len(columns.idx) else None

@@ -56,11 +56,21 @@ class Contests:
         up_to = np.cumsum(n_events > 0).astype(np.int32)
         first, last = up_to[enter], up_to[exit_]
         rival = np.flatnonzero(is_rival & (last > first)).astype(np.int32)
-        first, last = first[rival], last[rival]
+        event_ptr = np.concatenate([[0], np.cumsum(n_events[n_events > 0])])
+        return cls.of_runs(event, event_ptr, rival, first[rival], last[rival])
+
+    @classmethod
+    def of_runs(cls, event, event_ptr, rival, first, last) -> Contests:
+        """Arrange rivals by the lengths of their runs."""
         level = np.frexp(last - first)[1] - 1
         levels = [np.flatnonzero(level == t) for t in range(level.max(initial=-1) + 1)]
-        event_ptr = np.concatenate([[0], np.cumsum(n_events[n_events > 0])])
         return cls(event, event_ptr, rival, first, last, levels)
+
+    def without(self, is_dropped) -> Contests:
+        """Contests without some rows as rivals."""
+        kept = ~is_dropped[self.rival]
+        rival, first, last = self.rival[kept], self.first[kept], self.last[kept]
+        return self.of_runs(self.event, self.event_ptr, rival, first, last)
 
     @property
     def rows(self) -> np.ndarray:

@@ -82,6 +82,8 @@ class Pattern:
     is_conditional = True
     # Whether plans have cells of time (`risk_sets.plan`), and lanes beside them (`carried.plan`).
     has_cells = has_lanes = False
+    # Whether a row of weight 0 takes no part, and nothing else depends on its weight.
+    weighs_rows = False
 
     on_cpu: type[PatternOnCpu]  # rows of one fit; no pattern is without
     on_device: Any = Missing('pass backend="cpu"')  # `PatternOnDevice`: all fits of a batch

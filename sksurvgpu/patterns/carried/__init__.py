@@ -14,6 +14,7 @@ class CarriedPattern(RiskSetPattern):
     """Sums over the risk sets of event times, with rows that stay beyond their exit."""
 
     has_lanes = True
+    weighs_rows = False  # the censoring curve is of all rows
     weigh_rows = staticmethod(weigh_lanes)
     on_cpu = Lazy(".cpu", "CarriedOnCpu")
     on_device = Lazy(".cuda", "CarriedOnDevice")

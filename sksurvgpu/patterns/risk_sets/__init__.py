@@ -13,7 +13,7 @@ from .weigh import arrays_of_cells, sum_largest_terms, weigh_risk_sets
 class RiskSetPattern(Pattern):
     """Sums over the risk sets of event times."""
 
-    has_cells = True
+    has_cells = weighs_rows = True
     weigh_rows = staticmethod(weigh_risk_sets)
     on_cpu = Lazy(".cpu", "RiskSetsOnCpu")
     on_device = Lazy(".cuda", "RiskSetsOnDevice")

@@ -16,6 +16,7 @@ class RowPattern(GroupPattern):
     """A sum over rows, which are one group."""
 
     is_conditional = False
+    weighs_rows = True
     on_cpu = Lazy(".cpu", "RowsOnCpu")
     on_device = Lazy(".cuda", "RowsOnDevice")
     in_part = Lazy(".part", "RowsInPart")
