@@ -126,6 +126,8 @@ WRONG = {
         changed({"windows": {"a": {"eras": "odl"}}}),
         "names 'odl', not in `exposures`; did",
     ),
+    "an exposure twice": (changed({"exposures": ["new", "new"]}), "an exposure twice"),
+    "a colon": (changed({"windows": {"on": {}, "a: b": {}}}), "has a colon in its name"),
     "a gap": (changed({"gap": -1}), "`case_series['x']['gap']` is -1"),
     "knots": (changed({"age": 2}), f"{SERIES}: `age` is 2"),
     "months": (changed({"season": [1, 2, 3]}), f"{SERIES}: `season`"),
@@ -352,6 +354,8 @@ def test_what_is_hidden_or_small_is_not_exported(database, result, tmp_path):
     of_interest = covariates.merge(estimates[keys])
     assert len(of_interest) == 4 and of_interest["rr"].isna().all()
     assert covariates["rr"].notna().any()
+    # windows of the other exposure are what its own set hides
+    assert covariates.loc[covariates["covariate_id"] == 1_002, "rr"].isna().all()
     assert not is_caused["time_to_event"].any() and len(tables["time_to_event"])
     # the detectable ratio alone does not keep a profile from others
     profiles = tables["likelihood_profile"][is_caused["likelihood_profile"]]

@@ -345,6 +345,7 @@ def _read_series(given, exposures):
             if other not in exposures:
                 hint = similar(str(other), exposures)
                 raise ValueError(f"{where} names {str(other)!r}, not in `exposures`{hint}")
+        _check_numbered(one, chosen, exposures, where)
         if not chosen or not sort_windows(one)[0]:
             raise ValueError(
                 f"{where} has no {'window' if chosen else 'exposure'} of interest; a window "
@@ -358,6 +359,21 @@ def _read_series(given, exposures):
             raise type(error)(f"{where}: {error}") from error
         found[str(name)] = one
     return found
+
+
+def _check_numbered(one, chosen, exposures, where):
+    """Refuse what would have one number twice in tables, or a name of two columns."""
+    if len({*chosen}) < len(chosen):
+        raise ValueError(f"{where} has an exposure twice in `exposures`.")
+    for key, window in one["windows"].items():
+        if ": " in str(key):
+            raise ValueError(f"{where} window {key!r} has a colon in its name; leave it out.")
+        ids = [exposures[e]["id"] for e in np.atleast_1d(window.get("eras") or ())]
+        if window.get("by_era") and max(ids, default=0) >= 1_000:
+            raise ValueError(
+                f"{where} window {key!r} has `by_era`, for which the `id` of exposures must be "
+                "below 1,000: those of covariates are made of them."
+            )
 
 
 def _check_numbers(study):

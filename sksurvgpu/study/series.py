@@ -16,6 +16,7 @@ from .._warnings import keep_warnings
 from ..cohort import case_series_diagnostics
 from ..estimators.case_series import CaseSeriesCCD
 from ..inference.outcomes import fit_outcomes
+from ..inference.profile import profile_likelihood
 from ..inference.wald import wald
 from .document import outcomes_of
 from .effects import describe_profiles, llr_of, number_of
@@ -96,7 +97,8 @@ class CaseSeries:
             fit = wald(model.fit(data.X, data.y), data.X, data.y)
         columns = fit.summary()[[*ENDS]]
         columns.loc[windows] = lines[[*ENDS]].to_numpy()
-        told = case_series_diagnostics(data, fit, before=before)
+        checks = case_series_diagnostics(data, fit, before=before)
+        told = _add_limits(checks.table, model, data, columns.loc[columns["lower"].isna()].index)
         person = tables["periods"].set_index("id")["person_id"]
         eras = tables["eras"][tables["eras"]["era"] == exposure]
         lines = lines.join(DataFrame([_count(data, name, person, eras) for name in windows]))
@@ -107,12 +109,12 @@ class CaseSeries:
         profiles = describe_profiles(result.curves, "feature", windows)
         profiles["window"] = [windows[int(k)] for k in profiles["feature"]]
         found = {
-            "lines": lines.assign(**rare, **_read_checks(told.table)),
+            "lines": lines.assign(**rare, **_read_checks(told)),
             "covariate": self._name_columns(series, exposure, columns),
             "likelihood_profile": profiles,
             "attrition": _describe_attrition(data, person),
             "spline": _describe_knots(data, columns["coef"]),
-            "time_trend": _describe_months(told.months),
+            "time_trend": _describe_months(checks.months),
             "time_to_event": _describe_weeks(data.days, eras),
             **_describe_spans(data.days, tables["periods"]),
         }
@@ -183,6 +185,22 @@ def detectable_ratio(share, n_events):
     if lacks(most) <= 0.0:
         return np.inf
     return float(np.exp(brentq(lacks, least, most))) if lacks(least) < 0.0 else 1.0
+
+
+def _add_limits(table, model, data, infinite):
+    """Limits of rates before exposures and at the end without an event, which have no error."""
+    table = table.copy()
+    titles = {f"event-dependent exposure: {name}": name for name in infinite}
+    titles["event-dependent observation"] = END_OF_OBSERVATION
+    titles = {title: n for title, n in titles.items() if title in table.index and n in infinite}
+    if titles:
+        names = [*titles.values()]
+        found = profile_likelihood(model, data.X, data.y, names).intervals.loc[names]
+        found = found[["lower", "upper"]].to_numpy(copy=True)
+        found[np.isinf(found).all(axis=1)] = np.nan  # nobody tells these rates
+        with np.errstate(over="ignore"):
+            table.loc[[*titles], ["lower", "upper"]] = np.exp(found)
+    return table
 
 
 def _read_checks(table):

@@ -81,7 +81,10 @@ class SeriesTables:
             may_combine = ~is_interest | lines["unblind_for_evidence_synthesis"].astype(bool)
             lines = lines.assign(is_hidden=is_interest & ~lines["unblind"].astype(bool))
             table = parts["covariate"].merge(lines[[*KEYS, "is_hidden"]], how="left")
-            table.loc[table["is_hidden"].eq(True), HIDDEN] = np.nan
+            is_hidden = table["is_hidden"].eq(True)
+            if lines["is_hidden"].any():  # of an exposure that other sets have as a covariate
+                is_hidden |= _is_of_others(table)
+            table.loc[is_hidden, HIDDEN] = np.nan
             parts["covariate_result"], keys = table, [*KEYS, "window"]
             parts["likelihood_profile"] = parts["likelihood_profile"].merge(
                 lines[may_combine][keys]
@@ -92,6 +95,13 @@ class SeriesTables:
             parts["attrition"] = _expand_attrition(parts["attrition"], lines)
             for name in parts.keys() - {"lines", "facts"}:
                 yield f"sccs_{name}", parts[name].assign(database_id=self._database)
+
+
+def _is_of_others(table):
+    """Covariates that are windows of other exposures than that of their set."""
+    number = table["covariate_analysis_id"]
+    is_window = number.notna() & (number != LAST_DAYS)
+    return is_window & (table["era_id"] != table["exposure_id"])
 
 
 def _expand_attrition(steps, lines):
