@@ -155,3 +155,24 @@ def test_rows_that_memory_does_not_hold_are_refused_beforehand(monkeypatch):
     monkeypatch.setattr(stacking, "available", lambda: 1_000.0)
     with pytest.raises(MemoryError, match="3 outcomes with coefficients in common"):
         fit_outcomes(CoxLassoCCD(), X, OUTCOMES, columns="drug", shared=["age"])
+
+
+def test_outcomes_that_do_not_go_together_are_refused():
+    first, second = OUTCOMES["bleed"], OUTCOMES["stroke"]
+    of_subjects = surv(first["event"], first["time"], subject=np.arange(N))
+    model, tied = CoxLassoCCD(alpha=0.0), {"columns": "drug", "shared": ["age"]}
+    with pytest.raises(ValueError, match="`subject` is of some outcomes, and not of 'stroke'"):
+        fit_outcomes(model, X, {"bleed": of_subjects, "stroke": second}, **tied)
+    with pytest.raises(ValueError, match="'drug: 1' would name two columns"):
+        fit_outcomes(model, X, {1: first, "1": second}, **tied)
+    with pytest.raises(TypeError, match="a tuple as a name"):
+        fit_outcomes(model, X, {("a", 1): first}, columns="drug")
+
+
+def test_one_outcome_has_no_neighbour_to_be_fused_with():
+    model, nothing = CoxLassoCCD(alpha=0.01), surv(np.zeros(N, bool), TIME)
+    outcomes = {"bleed": OUTCOMES["bleed"], "nobody": nothing}
+    given = {"columns": "drug", "intervals": None}
+    found = fit_outcomes(model, X, outcomes, fused=0.5, **given).table
+    alone = fit_outcomes(model, X, outcomes, **given).table
+    np.testing.assert_allclose(found["coef"].iloc[0], alone["coef"].iloc[0], rtol=1e-6)

@@ -133,6 +133,8 @@ class Sharing(NamedTuple):
             return Hierarchical(classes, between=self.between, within=kind, above=kind)
         if not ratio:
             raise ValueError("`fused` goes with a lasso: pass an estimator whose `l1_ratio` is 1.")
+        if len(own) == 1:  # which has no neighbour
+            return estimator.penalty
         edges = np.stack([own[:-1], own[1:]], axis=-1).reshape(-1, 2)
         return Fused(edges.tolist(), self.fused)
 
@@ -202,6 +204,9 @@ class Stack:
         labels = np.array(self.header.labels(), dtype=object)
         names = [*labels[is_shared]]
         names += [f"{label}: {h.label}" for h in self.hazards for label in labels[~is_shared]]
+        if len({*names}) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"{twice!r} would name two columns; give outcomes other names.")
         return side_by_side(parts).with_names(np.array(names, dtype=object))
 
     def outcome(self) -> np.ndarray:

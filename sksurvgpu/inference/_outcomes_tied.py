@@ -80,7 +80,7 @@ def _read(study, effects, name, y):
 def _fit(study, members, sharing):
     """Fit all outcomes, and give each its effects."""
     hazards, X = [member.hazard for member in members], study.X
-    _check_strata(hazards)
+    _check_alike(hazards)
     stack = Stack.of(hazards, Header(X.n_columns, X.names), sharing)
     stack.check_memory(X)
     tied, columns = copy(study), stack.columns(X)
@@ -109,13 +109,16 @@ def _fit(study, members, sharing):
         _give(member.effects, chosen, effects, np.searchsorted(tied.coefs, own[chosen]))
 
 
-def _check_strata(hazards):
-    without = [hazard.label for hazard in hazards if hazard.strata is None]
-    if without and len(without) < len(hazards):
-        raise ValueError(
-            f"`strata` are of some outcomes, and not of {without[0]!r}; with coefficients in "
-            "common, give them for all or for none."
-        )
+def _check_alike(hazards):
+    has = {"strata": [hazard.strata is not None for hazard in hazards]}
+    has["subject"] = ["subject" in hazard.y.dtype.names for hazard in hazards]
+    for name, there in has.items():
+        if any(there) and not all(there):
+            without = hazards[there.index(False)].label
+            raise ValueError(
+                f"`{name}` is of some outcomes, and not of {without!r}; with coefficients in "
+                "common, give it for all or for none."
+            )
 
 
 def _give(found, chosen, effects, own):

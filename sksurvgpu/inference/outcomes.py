@@ -245,6 +245,8 @@ def _check_names(outcomes, given):
     names = list(outcomes.keys())
     if not names:
         raise ValueError("`outcomes` is empty; pass one or more.")
+    if any(isinstance(name, tuple) for name in names):
+        raise TypeError("`outcomes` has a tuple as a name; pass texts or numbers.")
     for key, value in given.items():
         unknown = (
             [name for name in value if name not in names] if isinstance(value, Mapping) else ()
