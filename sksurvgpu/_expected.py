@@ -44,6 +44,8 @@ MODELS: dict[str, tuple[str, Any, int]] = {
 }
 SHARE = 0.02  # penalty of a fit, over the largest of use
 FEW_FOLDS, FEW_REPLICATES, SECONDS = 3, 8, 2.0  # that are timed, and of all sizes together
+LONGEST = 6.0  # seconds, with drawing and compiling, after which no larger size is tried
+EMPTIEST = 100  # rows or columns for each entry
 FEWEST, MOST = 20_000, 8_000_000  # entries of the first size, and of the last
 SLOW, FAST = 4.0, 64.0  # growth of entries, at least and at most
 ROWS_A_COLUMN, LEAST_ROWS = 6, 200
@@ -61,8 +63,8 @@ def expected_time(
 ) -> Any:
     """Say how long a fit would take on this machine, and a path, cross-validation or bootstrap.
 
-    Calls of these kinds are timed for about two seconds each, on small simulated data; your data
-    are not needed. The first call on a machine compiles, which is not counted.
+    Calls of these kinds are timed for some seconds each, on small simulated data; your data are
+    not needed. The first call on a machine compiles, which is not counted.
 
     Parameters
     ----------
@@ -103,6 +105,9 @@ def expected_time(
     shape = whole(rows, "rows", LEAST_ROWS), whole(columns, "columns", 1)
     if whole(ones, "ones", 1) > rows * columns:
         refuse(ones, "ones", f"must be at most rows x columns, which are {rows * columns:,}")
+    if EMPTIEST * ones < max(shape):
+        rule = f"must be at least {max(shape) // EMPTIEST:,}, a hundredth of the rows or columns"
+        refuse(ones, "ones", f"{rule}: a table with fewer is nearly empty")
     for name, number in {"n_alphas": n_alphas, "cv": cv, "n_replicates": n_replicates}.items():
         if number is not None:
             whole(number, name, 2)
@@ -152,7 +157,7 @@ def _calls(model, n_alphas, cv, n_replicates):
 
 def _time(model, make, shape, density):
     """Sizes (rows, columns, entries) of ever larger problems, and the seconds that each took."""
-    sizes, seconds, entries = [], [], FEWEST
+    sizes, seconds, entries, start = [], [], FEWEST, time.perf_counter()
     most = min(MOST, shape[0] * shape[1] * density)
     while True:
         X, y = _draw(model, *_shrink(shape, density, min(entries, most)), density)
@@ -163,12 +168,12 @@ def _time(model, make, shape, density):
         run()
         ends = time.perf_counter(), time.process_time()
         # other work on the machine adds to the former, other threads to the latter
-        taken = min(end - start for end, start in zip(ends, begin, strict=True))
+        taken = min(end - before for end, before in zip(ends, begin, strict=True))
         seconds.append(max(taken - seconds_of_compiling() + compiling, SHORTEST))
         sizes.append((*X.shape, max(1, X.nnz if hasattr(X, "nnz") else X.size)))
         growth = (SECONDS - sum(seconds)) / seconds[-1]
         is_last = growth < SLOW if len(sizes) > 1 else growth < 1
-        if entries >= most or is_last:
+        if entries >= most or is_last or time.perf_counter() - start > LONGEST:
             return sizes, seconds
         entries *= min(max(growth, SLOW), FAST)
 

@@ -133,6 +133,7 @@ def test_a_command_prints_the_table(calls, capsys):
         ({"columns": 0}, "`columns` is 0, must be"),
         ({"ones": 2.5}, "`ones` is 2.5, must be"),
         ({"ones": 10**6}, "`ones` is 1000000, must be at most rows x columns, which are 40,000"),
+        ({"ones": 10}, "`ones` is 10, must be at least 20, a hundredth of the rows or columns"),
         ({"model": "weibull"}, "`model` is 'weibull', must be"),
         ({"n_alphas": 0}, "`n_alphas` is 0, must be"),
         ({"cv": 1}, "`cv` is 1, must be"),
