@@ -118,6 +118,7 @@ def by_definition(model, frame, code, time, weight, treatment, chances, horizon,
     return found
 
 
+@pytest.mark.thorough(but=r"\[one\]")
 @pytest.mark.parametrize("kind", ["one", "competing"])
 def test_equals_the_definition_with_ties_and_weights(kind):
     some = np.arange(60)

@@ -71,6 +71,7 @@ def test_risks_are_means_of_predictions(model, y, given):
     assert result.n_replicates == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["cox", "fine-gray", "pipeline"])
 def test_intervals_are_those_of_refits(kind):
     scaled = ColumnTransformer([("age", StandardScaler(), ["age"])], remainder="passthrough")

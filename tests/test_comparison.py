@@ -63,6 +63,7 @@ SCORE = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("score", SCORE)
 def test_errors_are_near_risk_regression(score):
     risks = {

@@ -292,6 +292,7 @@ def test_events_are_those_of_a_loop(dirty, database, cohort):
     assert followed.table["event"].sum() > 0
 
 
+@pytest.mark.thorough
 def test_tables_of_a_case_series(dirty, database):
     with pytest.warns(UserWarning, match="have no start|have no date"):
         tables = database.eras([NEW, OLD], {"condition": [1003]})
@@ -672,6 +673,7 @@ def test_questions_that_cannot_be_answered(database, cohort):
 # -- the simulator ----------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_simulated_parts_share_the_truth(tmp_path, monkeypatch):
     monkeypatch.setattr(simulator, "PART", 2_000)
     kept = simulate_omop(6_000, 150_000, n_codes=60, random_state=3)

@@ -67,6 +67,7 @@ def by_differences(event, new, horizon):
     return incidence(betas, still), np.sqrt(variance)
 
 
+@pytest.mark.thorough(but=r"\[a\]")
 @pytest.mark.parametrize("event", ["a", "c"])
 def test_errors_are_those_of_differences(event):
     model = CauseSpecificCox(FREE).fit(X, outcome())
@@ -125,6 +126,7 @@ def test_errors_of_one_fit_of_all_hazards_are_those_of_separate_fits(ties):
     np.testing.assert_allclose(found.estimate, [curve(TIMES) for curve in curves], atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_errors_with_shared_coefficients_are_nearly_those_of_replicates():
     table = pd.DataFrame(X, index=ROW)
     model = CauseSpecificCox(make_pipeline(FREE), shared=[1]).fit(table, outcome())

@@ -263,6 +263,7 @@ def test_thresholds_may_change_without_another_run(result):
     assert controls["coef"].notna().any()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("alpha", [None, 0.05])
 def test_without_thresholds_nothing_is_judged(result, tmp_path, alpha):
     wanted = dict.fromkeys(DOCUMENT["diagnostics"]) | {"difference_alpha": alpha}
@@ -321,6 +322,7 @@ def test_controls_are_compared_with_their_descendants(tmp_path):
         Study.read(DOCUMENT).run(Vocabulary(), tmp_path)
 
 
+@pytest.mark.thorough
 def test_estimates_say_what_would_run(monkeypatch):
     monkeypatch.setattr(study, "PILOT", 400)
     [line] = Study.read(DOCUMENT).estimate(Claims(), n_jobs=1).to_dict("records")
