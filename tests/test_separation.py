@@ -93,7 +93,11 @@ def check_decisions(name, seeds):
         if not is_a_fit(model, sample):
             continue
         p = sample.X.shape[1]
-        found = find_infinite(model.problem(sample), sample.sample_weight, np.ones(p, bool))
+        given = model.problem(sample), sample.sample_weight, np.ones(p, bool)
+        found = find_infinite(*given)
+        for spread in (0.0, 3.0):  # a point may prove something, and nothing else
+            point = None, spread * np.random.default_rng(seed).normal(size=p)
+            np.testing.assert_array_equal(find_infinite(*given, point), found, str(seed))
         is_separated, columns = reference.decide(pairs_of(name, model, sample), p)
         assert found.any() == is_separated, seed
         if columns is not None:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["FreeColumns", "set_aside"]
-
 SLACK = 1e-9  # of a column's range; rounding errors, unless a column is far from 0, are below 1e-13
 
 

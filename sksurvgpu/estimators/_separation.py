@@ -87,9 +87,10 @@ def find_directions(problem, weight, is_free, point=None) -> tuple[np.ndarray, i
 
     if is_wide and proves():
         return np.zeros(problem.n_columns, bool), 0
-    if (found := _search_beside(problem, weight, is_free, proves)) is not None:
+    contests = _contests_of(problem, weight, is_free)
+    if (found := _search_beside(problem, contests, weight, is_free, proves)) is not None:
         return found
-    found = _search(problem, weight, is_free, (lambda: False) if is_wide else proves)
+    found = _search(problem, contests, is_free, (lambda: False) if is_wide else proves)
     return found[0], found[2]
 
 
@@ -98,7 +99,8 @@ def find_undetermined(problem, weight, is_free) -> np.ndarray:
 
     Columns that do not vary have no effect, and their coefficients do not count.
     """
-    is_infinite, is_constant, _ = _search(problem, weight, is_free)
+    contests = _contests_of(problem, weight, is_free)
+    is_infinite, is_constant, _ = _search(problem, contests, is_free)
     if getattr(problem.likelihood, "is_quadratic", False) and is_free.any():
         is_constant[is_free] = _is_collinear(problem, weight, np.flatnonzero(is_free))
     return is_infinite | is_constant
@@ -112,11 +114,10 @@ def is_determined(problem, weight, is_free) -> bool:
     return search is None or search.finds_nothing()
 
 
-def _search(problem, weight, is_free, proves=lambda: False):
+def _search(problem, contests, is_free, proves=lambda: False):
     """Coefficients that are infinite, that directions without an effect move, and their number."""
     is_infinite, is_constant = np.zeros((2, problem.n_columns), bool)
-    contests, n_constant = _contests_of(problem, weight, is_free), int(np.count_nonzero(is_free))
-    search = _search_of(problem, contests, is_free)
+    search, n_constant = _search_of(problem, contests, is_free), int(np.count_nonzero(is_free))
     if search is not None:
         is_infinite[search.idx] = search.moved(proves)
         is_constant[search.idx] = search.is_constant()
@@ -124,13 +125,12 @@ def _search(problem, weight, is_free, proves=lambda: False):
     return is_infinite, is_constant, n_constant
 
 
-def _search_beside(problem, weight, is_free, proves):
+def _search_beside(problem, contests, weight, is_free, proves):
     """Infinite coefficients and directions without an effect, beside columns that separate alone.
 
     Further columns are infinite if they are so, or have no effect, in the rows that are left. Of
     columns that are collinear in all rows, `moves` says which are infinite.
     """
-    contests = _contests_of(problem, weight, is_free)
     if contests is None:
         return None
     is_lone, is_gone = set_aside(problem, contests, is_free)

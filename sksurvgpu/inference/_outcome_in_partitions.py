@@ -15,8 +15,6 @@ from ..partitions.columns import ColumnsInPartitions
 from ..partitions.dask import as_rows
 from ._outcome import SharedInput
 
-__all__ = ["SharedPartitions"]
-
 
 class SharedPartitions(SharedInput):
     """Input that all outcomes share, X in partitions."""

@@ -20,8 +20,6 @@ from ..estimators.stacking import Hazard, Stack
 from ..estimators.survival import CoxLassoCCD
 from ._outcome import Effects, SharedInput, message_of
 
-__all__ = ["fit_tied"]
-
 
 class Member(NamedTuple):
     """An outcome that takes part: rows at risk, and what there is of them."""
