@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame
 
 from . import datasets
 from ._progress import on_a_line
@@ -99,7 +100,6 @@ def expected_time(
     >>> bool((table["lower"] < table["seconds"]).all())
     True
     """
-    from pandas import DataFrame
 
     choice(model, "model", MODELS)
     shape = whole(rows, "rows", LEAST_ROWS), whole(columns, "columns", 1)

@@ -9,11 +9,13 @@ import pytest
 
 pytest.importorskip("duckdb")
 
+from sksurvgpu import CaseSeriesCCD, wald
+from sksurvgpu.cohort import RiskWindow, case_series_diagnostics, eras_to_intervals
 from sksurvgpu.datasets import simulate_omop
 from sksurvgpu.omop import Database
 from sksurvgpu.study import Study, check_tables, study
 from sksurvgpu.study.effects import number_of
-from sksurvgpu.study.series import detectable_ratio
+from sksurvgpu.study.series import _add_limits, _read_checks, detectable_ratio
 from sksurvgpu.study.tables import read_specification
 
 RATIO, EVENT = 3.0, 900_001  # of an outcome that the new drug causes
@@ -386,3 +388,23 @@ def test_observation_may_end_with_the_event(database, tmp_path):
     table = pd.read_csv(tmp_path / "tables" / "sccs_censor_model.csv")
     assert table["parameter_id"].tolist() == [*range(1, 8)]
     assert table["model_type"].str.fullmatch("(Weibull|Gamma)-(Age|Interval)").all()
+
+
+@pytest.mark.filterwarnings("ignore:.*columns separate the events")
+def test_no_event_before_an_exposure_has_a_limit():
+    """Nobody would be exposed so soon after an event: the rate is 0, and is told from 1."""
+    number = np.arange(400)
+    first = 200 + number % 50
+    day = np.where(number % 2 == 0, first + number % 30, number * 7 % 100)
+    periods = pd.DataFrame({"id": number, "start": 0, "end": 364})
+    eras = pd.DataFrame({"id": number, "era": "drug", "start": first, "end": first + 29})
+    windows = {"before": RiskWindow(-60, -1, end_anchor="start"), "on": RiskWindow(0, 29)}
+    events = pd.DataFrame({"id": number, "day": day})
+    data, model = eras_to_intervals(periods, eras, events, windows=windows), CaseSeriesCCD(alpha=0)
+    fit = wald(model.fit(data.X, data.y), data.X, data.y)
+    table = case_series_diagnostics(data, fit, before="before").table
+    line = "event-dependent exposure: before"
+    assert table.loc[line, ["lower", "upper"]].isna().all()
+    told = _add_limits(table, model, data, ["before"])
+    assert told.loc[line, "lower"] == 0 and told.loc[line, "upper"] < 0.5
+    assert _read_checks(told)["before_exposure"] > 2

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from pandas import DataFrame
 
 from .._warnings import warn
 from ..cohort.checks import check_ids
@@ -112,8 +113,6 @@ class _Lines:
     """Lines of all covariates, and what is to be known once they have been read."""
 
     def __init__(self, tables, table, windows):
-        from pandas import DataFrame
-
         self._tables, self._windows, self._ids = tables, windows, table["id"].to_numpy()
         self.names: dict[int, str] = {}  # of columns; filled while lines are read
         self.n_undated = self.n_without_concept = 0
@@ -144,7 +143,6 @@ class _Lines:
 
     def read(self, domains, excluded, points):
         """Yield frames of lines, and name their columns."""
-        from pandas import DataFrame
 
         self._tables.register("sksurvgpu_excluded", DataFrame({"concept": excluded}))
         yield from self._demographics()
@@ -160,8 +158,6 @@ class _Lines:
             yield self._frame(rows, np.full(len(rows), SCORE), values[rows])
 
     def _frame(self, rows, columns, values=1.0):
-        from pandas import DataFrame
-
         return DataFrame({"id": self._ids[rows], "covariate_id": columns, "value": values})
 
     def _demographics(self):
@@ -214,7 +210,6 @@ class _Lines:
 
     def _stream(self, name, points, first, last):
         """Row, concept and day of each record that may matter, in batches."""
-        from pandas import DataFrame
 
         domain = DOMAINS[name]
         ids = np.concatenate([np.empty(0, np.int64), *(ids for _, ids in points)])

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, concat
 
 from .._warnings import keep_warnings
 from ..cohort import Cohort, equipoise, preference_score
@@ -134,7 +135,6 @@ class Comparison:
 
     def describe(self):
         """Tables of the cohort: who was left out, the model of the scores and their densities."""
-        from pandas import DataFrame
 
         attrition = self.cohort.attrition.rename_axis("description").reset_index()
         drawn = {"attrition": attrition, "covariates": self._name_covariates()}
@@ -157,8 +157,6 @@ class Comparison:
         return drawn
 
     def _name_covariates(self):
-        from pandas import DataFrame
-
         ids = np.asarray(self.data.covariate_ids)
         names = list(map(str, self.data.X.names))
         if ids.dtype.kind not in "iu" or len(ids) != len(names):
@@ -188,7 +186,6 @@ class Comparison:
 
     def analyse(self, name, scores):
         """Tables of an analysis, with the tables that `describe` gave."""
-        from pandas import DataFrame, concat
 
         analysis = self.study["analyses"][name]
         names, of_interest = list(outcomes_of(self.study)), {*self.study["outcomes"]}
@@ -246,8 +243,6 @@ class Comparison:
         return is_left
 
     def _fit(self, analysis, population, followed):
-        from pandas import DataFrame
-
         estimator = ESTIMATORS[analysis["model"]][population.strata is not None](alpha=0.0)
         given, intervals = {}, "profile"
         if population.strata is not None:
@@ -271,7 +266,6 @@ class Comparison:
 
 def _describe_density(score, treated):
     """Densities of the preference scores of both arms, of normal kernels as R's ``density``."""
-    from pandas import DataFrame
 
     preference = preference_score(score, treated)
     at = np.linspace(0.0, 1.0, N_POINTS)
@@ -306,7 +300,6 @@ def pack(tables) -> dict:
 
 def unpack(arrays) -> dict:
     """Tables of the arrays that `pack` made."""
-    from pandas import DataFrame
 
     columns = {}
     for key, values in arrays.items():

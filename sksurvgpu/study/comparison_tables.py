@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from pandas import DataFrame, concat
 
 from ..omop.covariates import KINDS
 from .differences import difference_p_values
@@ -32,7 +33,6 @@ class ComparisonTables:
 
     def of_study(self):
         """Tables that have a few lines."""
-        from pandas import DataFrame
 
         study, pairs = self._study, [*map(self._ids_of, self._study["comparisons"])]
         columns = ["target_id", "comparator_id", "target_comparator_id"]
@@ -55,7 +55,6 @@ class ComparisonTables:
 
     def _of_covariates(self):
         """Covariates of any comparison; a kind of them is the last digits of its number."""
-        from pandas import DataFrame, concat
 
         parts = (
             self._result.part(f"{k:04d}-scores") for k in range(len(self._study["comparisons"]))
@@ -128,7 +127,6 @@ class ComparisonTables:
 
     def _of_outcomes(self, parts, lines, exposures):
         """Tables of outcomes; points of an effect only where it may be looked at."""
-        from pandas import concat
 
         is_shown = (lines["kind"] != "interest") | lines["unblind"]
         may_combine = is_shown | lines["unblind_for_evidence_synthesis"]
@@ -157,8 +155,6 @@ class ComparisonTables:
         return ids[table["outcome"].to_numpy().astype(int)]
 
     def _of_balance(self, parts, ids, lines):
-        from pandas import concat
-
         shared = parts["shared_balance"]
         found = {"cm_shared_covariate_balance": self._tidy(shared.assign(covariate_id=ids), lines)}
         if "balance" in parts:

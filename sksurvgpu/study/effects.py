@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import numpy as np
+from pandas import DataFrame, concat
+from scipy.interpolate import KroghInterpolator
 from scipy.special import ndtr
 from sklearn.utils import murmurhash3_32
 
@@ -23,7 +25,6 @@ def number_of(text) -> int:
 
 def list_analyses(analyses):
     """Table of analyses of a document."""
-    from pandas import DataFrame
 
     lines = [(name, json.dumps(one)) for name, one in analyses.items()]
     table = DataFrame(lines, columns=["description", "definition"])
@@ -55,8 +56,6 @@ def describe_profiles(curves, key, names):
 
     `names` are those in the column `key`, in whose place come their numbers.
     """
-    from pandas import DataFrame, concat
-    from scipy.interpolate import KroghInterpolator
 
     columns, found = [key, "log_rr", "log_likelihood", "gradient"], []
     for name, points in [] if curves is None else curves.groupby(key, sort=False):

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from pandas import DataFrame
 
 from .._report import Figure, write_report
 from ..cohort import BalanceResult, Cohort
@@ -70,8 +71,6 @@ def write_page(result, path) -> Path:
 
 
 def _tell_estimates(table, keys, counts):
-    from pandas import DataFrame
-
     of = {"calibrated_coef": "ratio"}
     of |= {f"calibrated_{end}": f"ratio_{end}" for end in ("lower", "upper")}
     with np.errstate(over="ignore"):

@@ -241,7 +241,6 @@ def _with_columns(lines, columns):
 
 def _gather_series(study, journal, nulls):
     """Lines of case series by case series, exposure, window and outcome, judged and calibrated."""
-    from pandas import DataFrame, concat
 
     found, judged = [], []
     for number in range(len(outcomes_of(study)) if study["case_series"] else 0):

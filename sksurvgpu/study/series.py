@@ -9,6 +9,7 @@ from collections import defaultdict
 from itertools import chain, count
 
 import numpy as np
+from pandas import DataFrame, Index, Series, concat
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
@@ -50,7 +51,6 @@ class CaseSeries:
 
     def describe(self):
         """Tables of all exposures and case series."""
-        from pandas import DataFrame, concat
 
         found, is_whole = defaultdict(list), True
         for number, (name, series) in enumerate(self.study["case_series"].items(), 1):
@@ -83,8 +83,6 @@ class CaseSeries:
         return self._drawn[gap]
 
     def _analyse(self, series, exposure):
-        from pandas import DataFrame
-
         tables, (windows, before) = self._draw(series["gap"]), sort_windows(series)
         data, model = make_rows(series, exposure, tables), CaseSeriesCCD(alpha=0.0)
         options = {"columns": windows, "n_jobs": self._n_jobs}
@@ -128,7 +126,6 @@ class CaseSeries:
 
     def _name_columns(self, series, exposure, columns):
         """Ratios of all columns with their numbers, and those of their windows and exposures."""
-        from pandas import DataFrame
 
         ids = {name: d["id"] for name, d in self.study["exposures"].items()}
         free, found = {name: count(first) for name, first in OF_TIME.items()}, []
@@ -229,7 +226,6 @@ def _describe_attrition(data, person):
 
 def _describe_knots(data, coef):
     """Knots of splines with their ratios; that of season which is left out is 1."""
-    from pandas import DataFrame, concat
 
     found = [DataFrame({"spline_type": [], "knot_month": [], "rr": []})]
     for variable, knots in data.knots.items():
@@ -252,7 +248,6 @@ def _describe_months(months):
 
 def _describe_weeks(days, eras):
     """Cases and outcomes in the weeks around the first exposure in observation."""
-    from pandas import DataFrame, Index, Series
 
     unit, begin = Index(days.label).get_indexer(eras["id"]), _days_of(eras["start"])
     is_in = (unit >= 0) & (begin >= days.start[unit]) & (begin < days.end[unit])
@@ -271,7 +266,6 @@ def _days_of(dates):
 
 def _describe_spans(days, periods):
     """Cases observed in a month of age, or of the calendar, the one before and the one after."""
-    from pandas import DataFrame
 
     born, found = _days_of(periods.set_index("id")["birth"].loc[days.label]), {}
     ages = [(end - born) // MONTH for end in days[:2]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from pandas import DataFrame, concat
 
 from .document import EVENTS, outcomes_of
 from .effects import list_analyses, number_of, tell_effects
@@ -25,7 +26,6 @@ class SeriesTables:
 
     def of_study(self):
         """Tables that have a few lines."""
-        from pandas import DataFrame
 
         covariates, sets = [], []
         for number, series in enumerate(self._study["case_series"].values(), 1):
@@ -52,7 +52,6 @@ class SeriesTables:
 
     def _of_lines(self):
         """Estimates, hidden ones left out, and diagnostics of all lines, with their eras."""
-        from pandas import concat
 
         lines, shown = self._result._series_lines, self._result.case_series
         if not len(lines):
@@ -106,7 +105,6 @@ def _is_of_others(table):
 
 def _expand_attrition(steps, lines):
     """Steps of each window, and a last one of those who have it."""
-    from pandas import concat
 
     columns = ["outcome_subjects", "outcome_observation_periods", "outcome_events", "observed_days"]
     own = ["covariate_subjects", "own_periods", "own_events", "own_days"]

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame, concat
 
 from .._journal import Journal
 from .._progress import on_a_line
@@ -68,8 +69,6 @@ class Study(Result):
         return f"Study {study['name']!r}: {', '.join([*parts, counted(controls, 'controls')])}"
 
     def _head(self, n):
-        from pandas import DataFrame
-
         pairs = self.document["comparisons"]
         if pairs:
             return DataFrame(pairs[:n], columns=["target", "comparator"]), len(pairs)
@@ -112,7 +111,6 @@ class Study(Result):
             ``seconds``, and the ``basis`` of that; or the ``message`` of what cannot be drawn. One
             for all case series, of which the first outcome is tried.
         """
-        from pandas import DataFrame, concat
 
         database = _open(database)
         found = []
@@ -135,8 +133,6 @@ class Study(Result):
         return line | {"seconds": seconds * n_outcomes, "basis": basis}
 
     def _estimate_comparisons(self, database, n_jobs):
-        from pandas import DataFrame
-
         begin = time.perf_counter()
         lines = [self._count(database, k) for k in range(len(self.document["comparisons"]))]
         seconds = (time.perf_counter() - begin) / len(lines)

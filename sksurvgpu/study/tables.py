@@ -12,6 +12,8 @@ import re
 from pathlib import Path
 
 import numpy as np
+from pandas import read_csv, to_datetime, to_numeric
+from pandas.util import hash_pandas_object
 
 from ..data import options
 from .comparison_tables import ComparisonTables
@@ -62,8 +64,6 @@ def check_tables(folder) -> dict:
     Traceback (most recent call last):
     ValueError: the folder has no cm_attrition.csv.
     """
-    from pandas import read_csv
-    from pandas.util import hash_pandas_object
 
     folder, lines = Path(folder), {}
     models = [read_specification(of) for of in SPECIFICATIONS]
@@ -95,7 +95,6 @@ def check_tables(folder) -> dict:
 
 def _find_twice(path, key):
     """Name a key that is there twice, if it is one, and not two with one hash."""
-    from pandas import read_csv
 
     table = read_csv(path, dtype=str, keep_default_na=False, usecols=key)[key]
     twice = table.duplicated()
@@ -104,8 +103,6 @@ def _find_twice(path, key):
 
 
 def _check_column(file, column, values, rule, n_before):
-    from pandas import to_datetime, to_numeric
-
     is_empty = values == ""
     if rule["required"] and is_empty.any():
         line = n_before + int(is_empty.argmax()) + 2

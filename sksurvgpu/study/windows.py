@@ -10,6 +10,7 @@ from __future__ import annotations
 from inspect import signature
 
 import numpy as np
+from pandas import DataFrame, concat
 
 from ..cohort import RiskWindow, eras_to_intervals
 from ..data import options
@@ -62,7 +63,6 @@ def make_rows(series, exposure, tables):
 
 def rehearse(series, exposures):
     """Make rows of subjects who do not exist, so that values that functions refuse are refused."""
-    from pandas import DataFrame, concat
 
     flags = ("ended_early", "first_outcome_only")
     ends_early, is_first = (options.flag(series.get(key, False), key) for key in flags)
