@@ -365,6 +365,9 @@ def _check_numbered(one, chosen, exposures, where):
     """Refuse what would have one number twice in tables, or a name of two columns."""
     if len({*chosen}) < len(chosen):
         raise ValueError(f"{where} has an exposure twice in `exposures`.")
+    windows = [*one["windows"].values()]
+    if any(window in windows[:k] for k, window in enumerate(windows)):
+        raise ValueError(f"{where} has the same window twice, under two names.")
     for key, window in one["windows"].items():
         if ": " in str(key):
             raise ValueError(f"{where} window {key!r} has a colon in its name; leave it out.")
