@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sksurvgpu import CoxLassoCCD, Path, fit_path, surv
 from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.solver import solve
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,28 @@ def test_fits_are_the_estimators_own(data, params):
         ]
         np.testing.assert_allclose(*curves, atol=1e-6)
     assert path.feature_names.tolist() == single.summary().index.tolist()
+
+
+def test_single_fits_of_wide_data_come_by_way_of_larger_penalties(monkeypatch):
+    """The same optimum, in fewer steps; fits that begin elsewhere, or of tall data, go straight."""
+    ways, come_near = [], solve._come_near
+    monkeypatch.setattr(solve, "_come_near", lambda *call: ways.append(call) or come_near(*call))
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 90))
+    y = surv(rng.random(60) < 0.7, rng.exponential(size=60) * np.exp(X[:, 0] - X[:, 1]))
+    path = fit_path(CoxLassoCCD(tol=1e-10), X, y, n_alphas=30, alpha_min_ratio=0.01)
+    assert not ways
+    model = CoxLassoCCD(alpha=path.alphas[-1], tol=1e-10, warm_start=True).fit(X, y)
+    assert len(ways) == 1 and model.converged_
+    np.testing.assert_allclose(model.coef_, path.coefs[:, -1], atol=1e-6)
+    monkeypatch.setattr(solve, "NEXT", 1e-3)
+    straight = CoxLassoCCD(alpha=path.alphas[-1], tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(model.coef_, straight.coef_, atol=1e-6)
+    monkeypatch.undo()
+    monkeypatch.setattr(solve, "_come_near", None)
+    model.fit(X, y)
+    CoxLassoCCD(alpha=path.alphas[-1]).fit(X[:, :50], y)
+    CoxLassoCCD(alpha=path.alphas[0]).fit(X, y)
 
 
 def test_default_grid(data):

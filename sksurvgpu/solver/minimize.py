@@ -5,7 +5,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from .._compile import device, specialize
 from ..penalties.blocks import blocks_of_size, move_block_of, with_matrices
@@ -17,8 +17,8 @@ LEAST_PASSES, MOST_PASSES, PRODUCTS_OF_STEP, IN_A_FACTOR, QUICK = 5, 40, 1e6, 0.
 MOST_ROUNDS, MOST_WORK, FEWEST_STEPS = 100, 1e10, 2
 # Of the coefficients that Newton's step would take beyond their ends, the share that stops at a
 # time, and of all, the share that may: solving for them costs as much as a factor.
-FIRST_TO_STOP, MOST_STOPPED = 0.25, 0.2
-INDEPENDENT = 1e-12  # share of a column's curvature that others leave of it, at least
+FIRST_TO_STOP, MOST_STOPPED = 0.1, 0.5
+REGULAR = 1e-10  # share of their curvature that holds columns back where the matrix is singular
 
 
 class Quadratic(NamedTuple):
@@ -248,13 +248,14 @@ def _support_step(model, penalty, own, coef, gradient):
     n_terms, is_low = len(model.sign), not len(model.matrix) and penalty.formulas.block is None
     if is_low and n_terms < len(support):
         diagonal = model.alone[support] + pieces.curvature[support]
-        solvers = _low_rank(diagonal, model.terms[support], model.sign)
+        solve = _low_rank(diagonal, model.terms[support], model.sign)
         cost = float(len(support)) * n_terms**2
     else:
         block = model.block(support)
         penalty.add_curvature(block, support, pieces, coef, own)
-        solvers, cost = _factors(block), len(support) ** 3 / 3
-    for step in _steps(solvers, slope, pieces.low[support] - old, pieces.high[support] - old):
+        solve, cost = _factor(block), len(support) ** 3 / 3
+    step = _step(solve, slope, pieces.low[support] - old, pieces.high[support] - old)
+    if step is not None:
         change = np.zeros(len(coef))
         change[support] = step
         change = model.times(change)
@@ -262,83 +263,68 @@ def _support_step(model, penalty, own, coef, gradient):
         if step @ slope - 0.5 * step @ change[support] - rise > 0:
             coef[support] = old + step
             gradient -= change
-            break
     return cost
 
 
-def _steps(solvers, slope, low, high):
-    """Newton's steps that are finite, of which the first that gains anything is to be taken."""
-    for solve in solvers:
-        with suppress(np.linalg.LinAlgError):
-            step = _within(solve, slope, low, high)
-            if np.isfinite(step).all():
-                yield step
+def _step(solve, slope, low, high):
+    """Newton's step between ends; None where there is none that is finite."""
+    with suppress(np.linalg.LinAlgError):
+        step = None if solve is None else _within(solve, slope, low, high)
+        return step if step is None or np.isfinite(step).all() else None
 
 
 def _within(solve, slope, low, high):
-    """Newton's step, of which what would go beyond its end stops there, and the others know.
+    """Newton's step, on whose way coefficients stop that come to their ends, the first ones first.
 
-    That matters where columns are nearly the same: one of them stops, and another one must not move
-    by what the first has left.  With E their columns of the unit matrix and r how much they stop
-    short, ``B^-1 E (E'B^-1 E)^-1 r`` is taken from the step.  Those whose ends come first along it
-    stop first: without them, others may stay within.
+    Whenever some have stopped, the others go on from there to where the model has its minimum
+    beside them.  Where columns are nearly the same, or more than rows can tell apart, the step is
+    long and nothing gained by it but that some of them end at zero.  With E the columns of the unit
+    matrix of what has stopped, and r how far the free step is beyond them,
+    ``B^-1 E (E'B^-1 E)^-1 r`` is taken from it.
     """
     free = step = solve(slope)
-    stopped, columns = np.empty(0, np.int64), np.empty((len(slope), 0))
+    at, stopped, columns = np.zeros(len(slope)), np.empty(0, np.int64), np.empty((len(slope), 0))
     while True:
         beyond = (step < low) | (step > high)
         beyond[stopped] = False
         new = np.flatnonzero(beyond)
         if not len(new):
-            return np.clip(step, low, high)
-        share = np.where(step[new] < 0.0, low[new], high[new]) / step[new]
-        new = new[share <= np.quantile(share, FIRST_TO_STOP)]
+            return step
+        end = np.where(step[new] < at[new], low[new], high[new])
+        share = (end - at[new]) / (step[new] - at[new])
+        far = np.quantile(share, FIRST_TO_STOP)
+        at = np.clip(at + far * (step - at), low, high)
+        new, end = new[share <= far], end[share <= far]
+        at[new] = end
         if len(stopped) + len(new) > MOST_STOPPED * len(slope):
-            return np.clip(step, low, high)
+            return at
         unit = np.zeros((len(slope), len(new)))
         unit[new, np.arange(len(new))] = 1.0
         stopped = np.concatenate([stopped, new])
         columns = np.hstack([columns, solve(unit)])
-        end = np.clip(step[stopped], low[stopped], high[stopped])
-        step = free - columns @ np.linalg.solve(columns[stopped], free[stopped] - end)
-        step[stopped] = end
+        step = free - columns @ np.linalg.solve(columns[stopped], free[stopped] - at[stopped])
+        step[stopped] = at[stopped]
 
 
-def _factors(block):
-    """Functions that solve for right-hand sides, by factors in the place of a symmetric matrix.
+def _factor(block):
+    """Function that solves for right-hand sides, by a factor in the place of a symmetric matrix.
 
-    The second one, where the matrix is singular, is along independent columns alone: the others,
-    such as duplicates, stay.  An indefinite one has no end.
+    None where the matrix is indefinite: a step has no end.
     """
     own = np.diagonal(block).copy()
-    # of a symmetric matrix, rows are columns: LAPACK works in place
-    upper, failed = dpotrf(block.T, lower=0, clean=0, overwrite_a=1)
-    if not failed:
-        yield lambda right: dpotrs(upper, right, lower=0)[0]
-    if not own.min() > 0.0:
-        return
-    scale = 1.0 / np.sqrt(own)
-    np.fill_diagonal(block, own)  # the triangle above it is as it was
-    block *= scale
-    block *= scale[:, None]
-    factor, order, rank, _ = dpstrf(block.T, tol=INDEPENDENT, lower=1, overwrite_a=1)
-    left = 1.0 - np.square(factor[rank:, :rank]).sum(axis=1)
-    if np.all(left > -INDEPENDENT):
-        chosen, lower = order[:rank] - 1, factor[:rank, :rank]
-
-        def solve(right):
-            out = np.zeros(right.shape)
-            solution = dpotrs(lower, (right.T * scale).T[chosen], lower=1)[0]
-            out[chosen] = (solution.T * scale[chosen]).T
-            return out
-
-        yield solve
+    # LAPACK works in place, in one triangle; the other one is as it was
+    for share, lower in ((0.0, 0), (REGULAR, 1)):
+        np.fill_diagonal(block, (1.0 + share) * own)
+        factor, failed = dpotrf(block.T, lower=lower, clean=0, overwrite_a=1)
+        if not failed:
+            return lambda right, lower=lower: dpotrs(factor, right, lower=lower)[0]
+    return None
 
 
 def _low_rank(diagonal, rows, sign):
     """Solve with a diagonal and terms of low rank (Woodbury), where the diagonal is positive."""
     if not np.all(diagonal > 0.0):
-        return
+        return None
     scaled = rows / diagonal[:, None]
     inner = np.diag(sign) + rows.T @ scaled
-    yield lambda right: (right.T / diagonal).T - scaled @ np.linalg.solve(inner, scaled.T @ right)
+    return lambda right: (right.T / diagonal).T - scaled @ np.linalg.solve(inner, scaled.T @ right)

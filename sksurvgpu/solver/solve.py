@@ -5,12 +5,13 @@ A fit is a *coroutine*: plain sequential code that asks for operations on rows a
 likelihood nor backend nor penalty.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from .._progress import Line, is_wanted
-from ..backends.contract import Operations, ask
+from ..backends.contract import Operations, ask, every_column
 from ..data.by_fit import of_fit
 from .descend import descend
 from .exact import descend_exactly
@@ -19,6 +20,9 @@ from .point import Point
 from .way import NEAR, NEAR_LATER, Way
 
 SCHEDULES = {"majorized": descend, "exact": descend_exactly}
+# Penalties on the way to a small one, each a share of the one before it, down to a share of the
+# largest; for so many iterations at most, or until so much of their first residual is left.
+NEXT, LEAST_ON_THE_WAY, ITERATIONS_ON_THE_WAY, LEFT_ON_THE_WAY = 0.8, 1e-4, 3, 0.2
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,11 @@ def _fit_in_turn(fits, index, line):
         way.share = _near(lambdas[max(position - 1, 0)], lam, family.haste)
         if options.verbose and not line.is_shown:
             _announce(batch, index, position)
-        schedule = SCHEDULES[options.algorithm]
+        schedule, on_the_way = SCHEDULES[options.algorithm], 0
+        is_alone, far = len(lambdas) == 1 and schedule is descend, NEXT * null.lam_max
+        if is_alone and 0 < lam < far < np.inf and (yield from _is_far(point, way, penalty)):
+            under = partial(family.at, factor=factor, fixed=fixed)
+            on_the_way = yield from _come_near(point, way, null, under, lam)
         trace, goal, deviation = yield from descend_by(schedule, point, way, null, penalty)
         violation, is_free = goal.violation(point), factor * lam == 0
         error = deviation if deviation > 0 else 1.0
@@ -81,7 +89,7 @@ def _fit_in_turn(fits, index, line):
                 allowed=goal.tolerance / error,
                 deviation=deviation,
                 gap=penalty.gap(point.coef, point.gradient, point.loglik, bound),
-                n_iter=len(trace) - 1,
+                n_iter=on_the_way + len(trace) - 1,
                 converged=_largest(violation) <= goal.tolerance,
                 lam=float(lam),
                 lam_max=null.lam_max,
@@ -102,6 +110,34 @@ def _near(previous, lam, haste):
     """
     expected = 1.0 + haste - haste * previous / lam if lam > 0 else NEAR_LATER
     return float(np.clip(expected, NEAR_LATER, NEAR))
+
+
+def _is_far(point, way, penalty):
+    """Coroutine: whether a fit begins at zero and there are more columns than rows.
+
+    The optimum under a small penalty is then nearly one of many, and most columns that a model has
+    on the way there leave it again.
+    """
+    if point.coef.any() or not (way.room.counts and penalty.family.is_convex):
+        return False
+    counts = yield from ask(Operations.count, every_column(0))
+    return counts.rows < len(point.coef)
+
+
+def _come_near(point, way, null, under, lam):
+    """Coroutine: move `point` towards its optimum by larger penalties in turn; iterations."""
+    done, at = 0, NEXT * null.lam_max
+    least = max(lam / NEXT, LEAST_ON_THE_WAY * null.lam_max)
+    while at > least:
+        goal = null.goal(under(at), 1.0)
+        point.objective = goal.penalty.value(point.coef) - point.loglik
+        enough = LEFT_ON_THE_WAY * _largest(goal.violation(point))
+        goal = replace(goal, tolerance=enough)
+        done += len((yield from descend(point, goal, way, ITERATIONS_ON_THE_WAY))) - 1
+        if point.partial:
+            yield from point.take_gradient()
+        at *= NEXT
+    return done
 
 
 def _largest(violation):
