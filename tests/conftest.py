@@ -39,7 +39,8 @@ TESTS = Path(__file__).resolve().parent
 DEEPER = """
     adaptive benchmarks bounds broken_ridge calibrate case_series_intervals case_series_time
     combination combinations compile contract dask devices episodes faces federated
-    federated_messages federated_rules firth from_r fused groups groups_cuda groups_published
+    federated_messages federated_robust federated_rules firth from_r fused groups groups_cuda
+    groups_published
     hierarchical house late_entry links long_windows matrix new_likelihood new_penalty nonconvex
     oracles outcomes partitions_data plotting_grounds plotting_intervals plotting_marks
     posterior_scales privacy properties relaxed screen secants site_differences site_replicas

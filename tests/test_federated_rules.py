@@ -206,7 +206,7 @@ REFUSED = {  # programme, rules and columns: the reason
         (LASSO, {}, {"min_sites": 4}),
     "weights of kind 'multinomial' are not allowed":
         (LASSO, {"then": [("bootstrap", {"n_replicates": 2, "random_state": 0})]}, {}),
-    "meat of rows are not released":
+    "few rows with an event, or clusters, would be nearly all of the squares of a column's":
         (CoxLassoCCD(alpha=0.0), {"then": [("wald", {"robust": True})]}, {"min_rows": 1}),
     "a sum by column and time would be of fewer than 10 rows; take `profile_likelihood`":
         (CoxLassoCCD(alpha=0.0), {"then": [("wald", {})]}, {}),

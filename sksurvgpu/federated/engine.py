@@ -179,7 +179,6 @@ class SumEngine:
         public, whole = self.public, np.int64
         tables = {"units": found["units"].astype(whole)}
         tables |= {"has_strata": np.array([public.has_strata])}
-        tables |= {"has_subjects": np.array([public.has_subjects])}
         tables["events"] = found["events"].astype(whole)
         if public.has_groups:
             tables |= {"groups": found["groups"].astype(whole), "labels": np.zeros(0, whole)}

@@ -17,7 +17,6 @@ FACTS = {
     "blur": ("f", 1),
     "has_entries": ("b", 1),
     "has_strata": ("b", 1),
-    "has_subjects": ("b", 1),
     "has_groups": ("b", 1),
 }
 

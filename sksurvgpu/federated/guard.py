@@ -21,6 +21,7 @@ from .rules import NotReleasedError, OutsideError
 SHARES = (0.9, 0.75, 0.5, 0.25, 0.0)  # of entries beside the diagonal
 LEAST = 0.09  # eigenvalue, where the diagonal is 1
 COUNTED = {"deaths", "censored rows", "uncensored rows"}
+NEARLY_ALL = 0.9 * (1.0 + 1e-9)  # what nine of ten alike are, which a sum may be of
 SMALLEST = 1e-280  # sum of curvatures; below, it shows which rows' underflow
 REMEDY = {
     "share": "ask for coarser times (`rows_per_time` of the coordinator), or for a larger penalty",
@@ -207,6 +208,28 @@ class Guard:
                 "which standard errors would be wrong; take `profile_likelihood`, or leave out "
                 "rare columns"
             )
+
+    def check_scores(self, pattern, request):
+        """Refuse products of scores of which few persons, or clusters of rows, are nearly all.
+
+        Those of a column and any other tell of its persons' values there, and those with an event
+        have much larger scores than the others.
+        """
+        pattern.settle(pattern.predictor(request.coef), request)
+        blocks, scores_of = pattern.scores_of_clusters(request.columns)
+        rules = self._rules
+        for block in blocks:
+            squares = np.sort(scores_of(block) ** 2, axis=0)[::-1]
+            of_few, of_one = squares[: rules.min_rows - 1].sum(axis=0), squares[:1].sum(axis=0)
+            total = squares.sum(axis=0)
+            is_told = (of_few <= NEARLY_ALL * total) & (of_one <= rules.largest_share * total)
+            if not is_told.all():
+                raise NotReleasedError(
+                    "few rows with an event, or clusters, would be nearly all of the squares of a "
+                    f"column's scores: fewer than {rules.min_rows} more than {NEARLY_ALL:.0%}, or "
+                    f"one more than {rules.largest_share:.0%}; take `wald` that is not robust, or "
+                    "leave out columns that few rows with an event have"
+                )
 
     # -- what is withheld -------------------------------------------------------------------------
     def withhold(self, request, sums: Sums) -> Sums:

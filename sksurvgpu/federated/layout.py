@@ -21,23 +21,33 @@ MOST_COARSE = 2.0**26
 class Numbers(NamedTuple):
     """One table: its shape, the powers of two it is divided by, and whose cells its last axis has.
 
-    `own` names the attribute of `Arranged` with a site's places along that axis, or is empty.
-    Numbers that are `coarse` have one word each, and `COARSE` bits after the point: whole numbers
-    are exact so, and of the others a matrix is known to seven digits. Two words have the others.
+    Of a `symmetric` matrix one triangle is told.  `own` names the attribute of `Arranged` with a
+    site's places along the last axis, or is empty.  Numbers that are `coarse` have one word each,
+    and `COARSE` bits after the point: whole numbers are exact so, and of the others a matrix is
+    known to seven digits.  Two words have the others.
     """
 
     shape: tuple[int, ...] = (1,)
     power: Any = 0
     own: str = ""
     coarse: bool = False
+    symmetric: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many numbers are told."""
+        n = self.shape[0]
+        return n * (n + 1) // 2 if self.symmetric else int(np.prod(self.shape))
 
     @property
     def n_words(self) -> int:
-        return (2 - self.coarse) * int(np.prod(self.shape))
+        return (2 - self.coarse) * self.size
 
     def words_of(self, numbers) -> np.ndarray:
         """Words of numbers of this shape."""
         numbers = np.ldexp(numbers, -np.broadcast_to(self.power, self.shape))
+        if self.symmetric:
+            numbers = numbers[np.triu_indices(self.shape[0])]
         if not self.coarse:
             return encode(numbers).ravel()
         if not (abs(numbers) < MOST_COARSE).all():
@@ -50,7 +60,16 @@ class Numbers(NamedTuple):
             numbers = np.ldexp(decode_counts(words).astype(np.float64), -COARSE)
         else:
             numbers = decode(words.reshape(2, -1))
+        if self.symmetric:
+            numbers = square_of(numbers, self.shape[0])
         return np.ldexp(numbers.reshape(self.shape), np.broadcast_to(self.power, self.shape))
+
+
+def square_of(upper, n) -> np.ndarray:
+    """Symmetric matrix of its upper triangle."""
+    matrix = np.zeros((n, n))
+    matrix[np.triu_indices(n)] = upper
+    return matrix + np.triu(matrix, 1).T
 
 
 def counts(shape) -> Numbers:
@@ -65,8 +84,7 @@ class SumLayout:
     tables: dict[str, Numbers] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        sizes = {name: int(np.prod(numbers.shape)) for name, numbers in self.tables.items()}
-        return ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+        return ", ".join(f"{name} {numbers.size:,}" for name, numbers in self.tables.items())
 
     @property
     def n_words(self) -> int:
@@ -161,12 +179,14 @@ def _of_slopes(problem, request, public):
     if "gram" in want:
         is_coarse = "jumps" not in want  # of which an information is made
         pairs = of_some[:, None] + of_some
-        found["gram"] = Numbers((q, q), pairs, coarse=is_coarse)
+        found["gram"] = Numbers((q, q), pairs, coarse=is_coarse, symmetric=True)
     if "jumps" in want:
         cells = Numbers((q, plan.n_cells), of_some[:, None], "own")
         found["jumps"] = cells
         if problem.likelihood.uses_ties:
             found["tied_jumps"] = cells
+    if "meat" in want:
+        found["meat"] = Numbers((q, q), of_some[:, None] + of_some + 2 * y, symmetric=True)
     return found
 
 

@@ -21,8 +21,9 @@ from .rules import NotReleasedError, OutsideError, find_absent
 from .times import flags_of
 
 MOST_GUARDS = 16  # that are kept, each some numbers a row
-RELEASED = {"gradient", "size", "curvature", "gram", "jumps"}  # of `Slopes.want`
+RELEASED = {"gradient", "size", "curvature", "gram", "jumps", "meat"}  # of `Slopes.want`
 CELLS = {"hazard": "own", "held": "own", "back": "own_lanes", "censoring": "own_entries"}
+CELLS |= dict.fromkeys(("means", "hazard_means", "held_means"), "own")
 
 
 class Local:
@@ -78,8 +79,7 @@ class Local:
         found["power"] = np.array([_order_of(np.asarray(value, float))], np.int64)
         found["has_entries"] = np.array([getattr(outcome, "start", None) is not None])
         found["blur"] = np.array([self.rules.blur], np.float64)
-        for name in ("has_strata", "has_subjects"):
-            found[name] = np.asarray(rows.told.get(name, [False]), bool)
+        found["has_strata"] = np.asarray(rows.told.get("has_strata", [False]), bool)
         found["has_groups"] = np.array(["groups" in rows.told])
         names = None if design.names is None else tuple(map(str, design.names))
         return names, found
@@ -144,6 +144,8 @@ class Local:
                 center = getattr(request, "center", None)
                 center = request.intercept if center is None else np.nan_to_num(center)
                 guard.check_settled(pattern, request, center)
+            if "meat" in getattr(request, "want", ()):
+                guard.check_scores(pattern, request)
         except OutsideError as refusal:
             self.withheld = str(refusal)
             return None
@@ -165,7 +167,8 @@ class Local:
         is_delayed = getattr(self._part.pattern_of(request.weight).plan, "enter_idx", None)
         tables = {}
         for name, table in request.tables.items():
-            own = getattr(self.arranged, CELLS[name])[...] if name in CELLS else slice(None)
+            is_by_cell = name in CELLS and (name != "means" or table.ndim > 1)
+            own = getattr(self.arranged, CELLS[name])[...] if is_by_cell else slice(None)
             tables[name] = np.ascontiguousarray(table[..., own])
             if name == "hazard" and table.ndim == 2 and is_delayed is None:
                 tables[name] = tables[name].sum(axis=0)
@@ -173,13 +176,13 @@ class Local:
 
     def _check_slopes(self, request, guard):
         unknown = sorted(set(request.want).difference(RELEASED))
-        if unknown:  # such as products of scores of a cluster
+        if unknown:
             raise NotReleasedError(f"{', '.join(unknown)} of rows are not released")
-        if "jumps" in request.want:
+        if {"jumps", "meat"} & set(request.want):
             guard.check_jumps(request.columns)
         elif "gram" in request.want and self._programme.matrix_of in ("", self._name):
             self._count_matrix(request)
-        is_whole = "gram" in request.want and len(request.columns) == self._n_columns
+        is_whole = {"gram", "meat"} & set(request.want) and len(request.columns) == self._n_columns
         if is_whole and self._programme.has_wald:
             guard.check_pairs(request.columns)
 

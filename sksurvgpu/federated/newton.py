@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
+from .layout import square_of
 from .noise import Release
 
 N_BINS = 8
@@ -69,13 +70,6 @@ def _pairs(x, weight, release):
     """Upper triangle of x'x, weighted."""
     first, second = np.triu_indices(x.shape[1])
     return release.round(x[:, first] * x[:, second] * weight[:, None]).sum(axis=0)
-
-
-def _square(upper, n):
-    """Symmetric matrix of its upper triangle."""
-    matrix = np.zeros((n, n))
-    matrix[np.triu_indices(n)] = upper
-    return matrix + np.triu(matrix, 1).T
 
 
 # -- Cox --------------------------------------------------------------------------------------
@@ -168,7 +162,7 @@ class CoxSteps:
             self.release("loads", step, N_BINS * p, norm * reach * max(by_bin, 1e-9)),
         ]
         gradient, matrix, loads = self._sums.ask(asked, point)
-        loads, matrix = loads.reshape(N_BINS, p), _square(matrix, p)
+        loads, matrix = loads.reshape(N_BINS, p), square_of(matrix, p)
         has = self._deaths_of > KEEPS**0.5 * self._of_counts**0.5
         unit = np.divide(1.0, self._deaths_of, out=np.zeros(N_BINS), where=has)
         matrix -= (loads.T * unit) @ loads - asked[2].variance * unit.sum() * np.eye(p)
@@ -246,7 +240,7 @@ class LogisticSteps:
         ]
         gradient, matrix = self._sums.ask(asked, PublicPoint(coef))
         spread = asked[0].variance * np.eye(p)
-        return Told(gradient, spread, _square(matrix, p), asked[1].variance ** 0.5)
+        return Told(gradient, spread, square_of(matrix, p), asked[1].variance ** 0.5)
 
     def project(self, coef):
         return np.append(np.clip(coef[0], -20.0, 20.0), _project(coef[1:], self._noise))

@@ -92,6 +92,8 @@ class Programme:
         for name, options in json.loads(self.then):
             given = ", ".join(f"{k}={v!r}" for k, v in options.items())
             lines.append(f"Then {name}({given}).")
+            if options.get("robust"):
+                lines.append("The sum of products of rows' scores, columns by columns, is told.")
         if self.level == "full":
             lines.append("The sum of the sites' matrices of columns by columns is told.")
         if self.level == "sample":
@@ -217,6 +219,8 @@ def then_of(text: str) -> list[tuple[str, dict]]:
         raise ValueError(
             "`folder` is written to by who asks for it, and not at sites; leave it out"
         )
+    if any("cluster" in options for _, options in found):
+        raise ValueError("`cluster` is of rows; have each site give it, as `Site(cluster=)`")
     for name, options in found:
         _check_counts(options)
         if name == "bootstrap":

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends.sums.labels import number_labels
 
-FLAGS = ("has_entries", "has_strata", "has_subjects", "has_groups")
+FLAGS = ("has_entries", "has_strata", "has_groups")
 
 
 class Public(NamedTuple):
@@ -25,7 +25,6 @@ class Public(NamedTuple):
     blur: float  # the largest of a site
     has_entries: bool
     has_strata: bool
-    has_subjects: bool
     has_groups: bool
 
     @classmethod

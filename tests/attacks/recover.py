@@ -194,6 +194,23 @@ def alike_columns(rules):
     return _judge_outcome(told, number, time[5], event[5])
 
 
+def lonely_event(rules):
+    """Products of scores along a column of which one row has the event, and 40 % have none."""
+    X, time, event = _rows()
+    X[:, 3] = np.arange(len(X)) % 5 < 2
+    event &= (np.arange(len(X)) % 5 == 2) | (np.arange(len(X)) == 5)
+    X[5], event[5] = np.arange(N_COLUMNS) % 3 == 0, True
+    robust = {"grid": [600.0, 1200.0], "then": [("wald", {"robust": True})]}
+    estimator = CoxLassoCCD(alpha=0.0)
+    told = listen(estimator, split(X, surv(event, time), rules), **_options(rules) | robust)
+    found = [
+        slopes.tables["meat"][3] / slopes.tables["meat"][3, 3] + at.tables["means"].mean(axis=1)
+        for at, slopes in told.points(Slopes)
+        if "meat" in slopes.tables
+    ]
+    return _match(X[5], found[0] > 0.5 if found else None)
+
+
 # -- messages ---------------------------------------------------------------------------------
 def masked_words(rules):
     """A site's own words from its messages, of which a site alone has no masks."""
@@ -328,6 +345,7 @@ SINGLE = {
     "level without a column": (ANYONE, "outcome of its only row", level_without_column),
     "the same, X an array": (ANYONE, "outcome of its only row", level_without_dense_column),
     "columns alike but for a row": (ANYONE, "outcome of that row", alike_columns),
+    "robust errors, one event of a column": (ANYONE, "covariates of that row", lonely_event),
     "message of a site": (COORDINATOR, "its words", masked_words),
     "changed sum": (COORDINATOR, "sums at a point of its choice", made_up_sum),
     "other grids": (COORDINATOR, "rows between times", other_grids),

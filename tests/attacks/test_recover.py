@@ -26,6 +26,7 @@ COVERED = (
     "level without a column",
     "the same, X an array",
     "columns alike but for a row",
+    "robust errors, one event of a column",
     "message of a site",
     "collusion",
 )

@@ -196,11 +196,11 @@ class PatternInPart:
         if "jumps" in request.want:
             found |= self.jumps(request.columns)
         if "meat" in request.want:
-            found["meat"] = self._meat(request.columns)
+            found["meat"] = meat_of(*self.scores_of_clusters(request.columns))
         return Sums(loglik, found)
 
-    def _meat(self, columns):
-        """Sum over clusters of the products of their scores; copies of a row are one."""
+    def scores_of_clusters(self, columns):
+        """Blocks of columns, and a function of one: scores of clusters; copies of a row are one."""
         products, plan, p = self.arranged.products, self.plan, len(columns)
         width = int(np.clip(MOST_NUMBERS // max(plan.n_rows, 1), 1, max(p, 1)))
         cluster, blocks = self.arranged.rows.cluster, np.split(np.arange(p), range(width, p, width))
@@ -214,7 +214,7 @@ class PatternInPart:
             scores = self.scores(x, block)
             return scores if collect is None else collect(scores)
 
-        return meat_of(blocks, scores_of)
+        return blocks, scores_of
 
     def _model(self, request):
         products = self.arranged.products
