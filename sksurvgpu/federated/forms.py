@@ -47,7 +47,8 @@ def check_facts(facts) -> None:
         is_right = np.all((facts[name] >= 0) & (facts[name] < len(facts[of])))
         require(is_right, f"has a table {name!r} that is not of places in {of!r}")
     require(0.0 <= facts["blur"][0] <= 1.0, "has a table 'blur' that is not from 0 to 1")
-    is_right = all(np.all(abs(facts[name]) <= LARGEST_POWER) for name in ("powers", "power"))
+    powers = np.append(facts["powers"], facts["power"])
+    is_right = np.all((powers >= -LARGEST_POWER) & (powers <= LARGEST_POWER))
     require(is_right, "has columns or an outcome too large to be added up; rescale them")
 
 

@@ -9,14 +9,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, csr_array
 
 from ..backends.sums.messages import Slopes, Sums
-from ..data.design.entries import entries_of
 from ..data.vectors import inverse_of
 from .differences import find_near, tell_few
 from .grid import few
-from .rules import NotReleasedError, OutsideError
+from .rules import NotReleasedError, OutsideError, values_of
 
 SHARES = (0.9, 0.75, 0.5, 0.25, 0.0)  # of entries beside the diagonal
 LEAST = 0.09  # eigenvalue, where the diagonal is 1
@@ -104,7 +103,7 @@ class Guard:
         self._unit = None if rows.unit is None else self._spread(rows.unit)
         self._weight = np.ones(plan.n_rows) if weight is None else self._spread(weight)
         counted = self._weight > 0.0
-        uses_ties = getattr(rows.likelihood, "uses_ties", False)
+        self._uses_ties = uses_ties = getattr(rows.likelihood, "uses_ties", False)
         self._tables = _tables_of(plan, counted, self._unit, uses_ties)
         self._place = np.argsort(plan.order)
         # Of the others counts are told and no risks, but for deaths that share a time.
@@ -147,7 +146,7 @@ class Guard:
         """Refuse weights under which a column has few rows, or all but few."""
         for k in range(len(self._arranged.rows.source)):
             has = np.zeros(len(chosen), np.int64)
-            has[self._rows_of(k)] = 1
+            has[self._rows_of(k)[0]] = 1
             if few(self._count(has, np.flatnonzero(chosen)), self._rules.min_rows).any():
                 raise NotReleasedError(
                     f"a fold or a draw would have fewer than {self._rules.min_rows} rows of a "
@@ -190,23 +189,36 @@ class Guard:
                 )
 
     def check_jumps(self, columns):
-        """Refuse sums by column and time where some are of few rows."""
-        for name in ("exit_idx", "enter_idx"):
-            index = getattr(self._plan, name, None)
-            if index is not None and self._rare_at(columns, index).any():
-                raise NotReleasedError(
-                    f"a sum by column and time would be of fewer than {self._rules.min_rows} rows; "
-                    "take `profile_likelihood`, leave out rare columns, or ask for coarser times "
-                    "(`rows_per_time` of the coordinator)"
-                )
+        """Refuse sums by column and time where some, or differences of two, are of few rows.
+
+        They are told of deaths apart under Efron's ties.
+        """
+        if not hasattr(self._plan, "exit_idx"):
+            return
+        has, is_mark = self._having(columns)
+        exits, enter, least = self._plan.exit_idx, self._plan.enter_idx, self._rules.min_rows
+        exits = 2 * exits + (self._plan.event > 0) if self._uses_ties else exits
+        for index in [exits] if enter is None else [exits, enter]:
+            rows = self._tables[0].rows[np.argsort(index[self._tables[0].rows])]
+            for of_cell in np.split(rows, np.flatnonzero(np.diff(index[rows])) + 1):
+                n, both = self._count_pairs(has, of_cell)
+                own = np.diagonal(both)
+                is_rare = few(own, least) | (few(n - own, least) & is_mark)
+                differ = few(own + own[:, None] - 2 * both, least) & is_mark & is_mark[:, None]
+                if is_rare.any() or differ.any():
+                    raise NotReleasedError(
+                        f"a sum by column and time, or what two differ by, would be of fewer than "
+                        f"{least} rows; take `profile_likelihood`, leave out rare columns, or ask "
+                        "for coarser times (`rows_per_time` of the coordinator)"
+                    )
 
     def check_pairs(self, columns):
         """Refuse a matrix from which standard errors follow, where pairs of columns would lack."""
         if self._rare_pairs(columns).any():
             raise NotReleasedError(
-                f"fewer than {self._rules.min_rows} rows have both of some two columns, without "
-                "which standard errors would be wrong; take `profile_likelihood`, or leave out "
-                "rare columns"
+                f"fewer than {self._rules.min_rows} rows have both of some two columns, one "
+                "without the other, or neither, and standard errors would be wrong without these; "
+                "take `profile_likelihood`, or leave out rare columns"
             )
 
     def check_scores(self, pattern, request):
@@ -248,19 +260,21 @@ class Guard:
         return replace(sums, tables=tables)
 
     def _rows_of(self, k):
-        """Copies of rows of which a column of the model is not zero."""
+        """Copies of rows of which a column is not what most have, and whether these are alike."""
         rows, plan = self._arranged.rows, self._plan
-        found, _ = entries_of(rows.design, rows.source[k])
+        found, values = values_of(rows.design, rows.source[k])
         place, pieces = self._place[found], range(*rows.piece_ptr[k])
         place = np.concatenate([place[place >= plan.first[b]] + plan.shift[b] for b in pieces])
-        return place
+        return place, bool(np.all(values == values[:1]))
 
     def _rare_at(self, columns, index):
-        """Columns that have few persons at some number of an index of rows."""
-        found = np.zeros(len(columns), bool)
+        """Columns that few persons have, or all but few, at some number of an index of rows."""
+        found, live = np.zeros(len(columns), bool), self._tables[0].rows
         for at, k in enumerate(columns):
-            rows = self._rows_of(k)
-            counts = self._count(index, rows[self._weight[rows] > 0.0])
+            has, (rows, is_mark) = np.zeros(len(self._weight), bool), self._rows_of(k)
+            has[rows] = True
+            sides = [live[has[live]], live[~has[live]]][: 1 + is_mark]
+            counts = np.concatenate([self._count(index, side) for side in sides])
             found[at] = few(counts, self._rules.min_rows).any()
         return found
 
@@ -272,16 +286,32 @@ class Guard:
         n_units = int(self._unit.max(initial=0)) + 1
         return np.bincount(np.unique(numbers * n_units + self._unit[rows]) // n_units)
 
-    def _rare_pairs(self, columns):
-        """Pairs of columns that few rows have."""
-        found = [self._rows_of(k) for k in columns]
-        found = [rows[self._weight[rows] > 0.0] for rows in found]
-        found = found if self._unit is None else [np.unique(self._unit[rows]) for rows in found]
+    def _having(self, columns):
+        """Matrix of which copies of rows have a column, and whether that is a mark."""
+        found, is_mark = zip(*map(self._rows_of, columns), strict=True)
         ptr = np.concatenate([[0], np.cumsum([len(rows) for rows in found])])
-        n = max((int(rows.max(initial=-1)) + 1 for rows in found), default=0)
-        ones = np.ones(ptr[-1], np.int64)
-        has = csc_array((ones, np.concatenate(found), ptr), shape=(n, len(columns)))
-        return few((has.T @ has).toarray(), self._rules.min_rows)
+        ones, shape = np.ones(ptr[-1], np.int64), (len(self._weight), len(columns))
+        return csc_array((ones, np.concatenate(found), ptr), shape=shape).tocsr(), np.array(is_mark)
+
+    def _count_pairs(self, has, rows):
+        """Persons among copies of rows, and those who have both of each two columns."""
+        some, n = has[rows], len(rows)
+        if self._unit is not None:
+            persons, person = np.unique(self._unit[rows], return_inverse=True)
+            n = len(persons)
+            member = csr_array((np.ones(len(rows), np.int64), (person, np.arange(len(rows)))))
+            some = ((member @ some) > 0).astype(np.int64)
+        return n, (some.T @ some).toarray()
+
+    def _rare_pairs(self, columns):
+        """Pairs of columns that few rows have: both, one without the other, or neither."""
+        has, is_mark = self._having(columns)
+        n, both = self._count_pairs(has, self._tables[0].rows)
+        least, alone = self._rules.min_rows, np.diagonal(both)[:, None] - both
+        is_rare = few(alone, least) & is_mark
+        neither = n - np.diagonal(both) - alone
+        is_rare |= few(neither, least) & is_mark & is_mark[:, None]
+        return few(both, least) | is_rare | is_rare.T
 
     def _without_rare_pairs(self, request, tables):
         """X'hX with zeros for pairs of columns that few rows have, as much as makes it a matrix."""

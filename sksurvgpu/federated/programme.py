@@ -89,7 +89,7 @@ class Programme:
                 f"{self.grid[-1]:g} at most, and only where each site has "
                 f"{self.rows_per_time} rows of each kind, or as many as its rules ask for."
             )
-        for name, options in json.loads(self.then):
+        for name, options in then_of(self.then):
             given = ", ".join(f"{k}={v!r}" for k, v in options.items())
             lines.append(f"Then {name}({given}).")
             if options.get("robust"):
@@ -109,9 +109,11 @@ def _in_words(packed, most=60):
     if isinstance(packed, dict) and "class" in packed:
         given = ", ".join(f"{k}={_in_words(v)}" for k, v in packed["parameters"].items())
         return f"{packed['class']}({given})"
-    if isinstance(packed, dict):
-        packed = packed["array"] if "array" in packed else dict(packed["pairs"])
-    text = repr(packed)
+    if isinstance(packed, dict) and "pairs" in packed:  # of which keys may be anything
+        text = ", ".join(f"{_in_words(k)}: {_in_words(v)}" for k, v in packed["pairs"])
+        text = f"{{{text}}}"
+    else:
+        text = repr(packed["array"] if isinstance(packed, dict) else packed)
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters)"
 
 

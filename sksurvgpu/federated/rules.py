@@ -139,7 +139,7 @@ def _find_rare(design, unit, rules):
     rows_of_unit = None if unit is None else np.bincount(unit)
     is_rare = np.zeros(design.n_columns, bool)
     for j in range(design.n_columns):
-        rows, values = _values_of(design, j)
+        rows, values = values_of(design, j)
         n_with, n_without, share = len(rows), design.n_rows - len(rows), abs(values)
         if unit is not None:
             rows_with = np.bincount(unit[rows], minlength=len(rows_of_unit))
@@ -184,7 +184,7 @@ def _is_measured(rows, values, unit, min_rows):
     return len(np.unique(unit[rows[others]])) >= min_rows
 
 
-def _values_of(design, j):
+def values_of(design, j) -> tuple[np.ndarray, np.ndarray]:
     """Rows of a column that differ from its most common value, 0 if sparse, and by how much."""
     if design.kind[j] != DENSE:
         return entries_of(design, j)

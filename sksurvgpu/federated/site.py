@@ -122,6 +122,7 @@ class Site:
         self.rows = digest_rows(self._arguments, self.rules, self._secret)
         self._session: SiteSession | None = None
         self._last: tuple[bytes, Any] = b"", None  # digest of a message, and its answer
+        self._shown = ""  # the programme that was asked for last, in words
         self.model_: Any = None
         self.results_: list = []
 
@@ -216,6 +217,7 @@ class Site:
 
     def _begin(self, programme, approve):
         """Take part in a programme, in place of the one before."""
+        self._shown = ""
         model = self._check_programme(programme)
         if approve is not None and not approve(programme):
             raise NotReleasedError("the programme was not approved at the site")
@@ -247,7 +249,8 @@ class Site:
             choice(programme.level, "level", LEVELS)
             if programme.noise:
                 check_noisy(programme)
-        except ValueError as error:
+            self._shown = str(programme)
+        except (ValueError, TypeError, IndexError) as error:  # also of a grid that is none
             reason = str(error).removesuffix(".")
             raise NotReleasedError(f"{reason}; install the same version everywhere") from None
         return check_model(model, self._arguments["X"], rules)
@@ -367,8 +370,8 @@ class Site:
             "exchanges": self.n_exchanges_,
             "decision": decision,
         }
-        if operation == "Begin" and session is not None:
-            line["programme"] = str(session.programme)
+        if operation == "Begin":
+            line["programme"] = self._shown
             line["rules"], line["version"] = str(self.rules), __version__
         elif session is not None and operation in ("Start", "Add"):
             line["told"] = session.asked

@@ -194,6 +194,56 @@ def alike_columns(rules):
     return _judge_outcome(told, number, time[5], event[5])
 
 
+def _lonely(rules, column, event_of, ties, combine):
+    """Row of which alone a number by column and time, or a difference, is exp(x'b)."""
+    X, time, event = _rows()
+    grid = np.array([300.0, 1200.0])
+    column(X)
+    event = event_of(X, time, event)
+    wald = {"grid": grid, "then": [("wald", {})]}
+    told = listen(_cox(ties).set_params(alpha=0.0), split(X, surv(event, time), rules),
+                  **_options(rules) | wald)  # fmt: skip
+    of_jumps = [pair for pair in told.points(Slopes) if "jumps" in pair[1].tables]
+    if not of_jumps:
+        return _match(X[5], None)
+    at, slopes = of_jumps[0]
+    every = (np.arange(2**N_COLUMNS)[:, None] >> np.arange(N_COLUMNS)) & 1
+    number = np.log(np.abs(combine(slopes.tables))) + at.top
+    return _match(X[5], every[abs(every @ at.coef.vector(N_COLUMNS) - number).argmin()])
+
+
+def lonely_death(rules):
+    """Efron's ties: sums by column and time are told of deaths apart, of which one has a column."""
+
+    def mark(X):
+        X[5, 3] = 1.0
+
+    def one_dies(X, time, event):
+        time[5] = 200.0
+        return event & ((X[:, 3] == 0.0) | (time > 300.0)) | (np.arange(len(X)) == 5)
+
+    return _lonely(rules, mark, one_dies, "efron", lambda tables: tables["tied_jumps"][3, 1])
+
+
+def lonely_at_a_time(rules):
+    """Two columns that differ in one row of a time, and in many at another."""
+
+    def differ(X):
+        late = np.arange(len(X)) % 2 == 0
+        X[:, 4] = np.where(late, X[:, 4], X[:, 3])
+        X[5, 3:5] = 1.0, 0.0
+
+    def early_and_late(X, time, event):
+        late = np.arange(len(X)) % 2 == 0
+        time[:] = np.where(late, np.maximum(time, 400.0), np.minimum(time, 299.0))
+        return event
+
+    def difference(tables):
+        return tables["jumps"][3, 1] - tables["jumps"][4, 1]
+
+    return _lonely(rules, differ, early_and_late, "breslow", difference)
+
+
 def lonely_event(rules):
     """Products of scores along a column of which one row has the event, and 40 % have none."""
     X, time, event = _rows()
@@ -345,6 +395,8 @@ SINGLE = {
     "level without a column": (ANYONE, "outcome of its only row", level_without_column),
     "the same, X an array": (ANYONE, "outcome of its only row", level_without_dense_column),
     "columns alike but for a row": (ANYONE, "outcome of that row", alike_columns),
+    "standard errors, one death of a column": (ANYONE, "covariates of that row", lonely_death),
+    "columns alike but for a row at a time": (ANYONE, "covariates of that row", lonely_at_a_time),
     "robust errors, one event of a column": (ANYONE, "covariates of that row", lonely_event),
     "message of a site": (COORDINATOR, "its words", masked_words),
     "changed sum": (COORDINATOR, "sums at a point of its choice", made_up_sum),

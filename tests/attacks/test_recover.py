@@ -26,6 +26,8 @@ COVERED = (
     "level without a column",
     "the same, X an array",
     "columns alike but for a row",
+    "standard errors, one death of a column",
+    "columns alike but for a row at a time",
     "robust errors, one event of a column",
     "message of a site",
     "collusion",
