@@ -281,7 +281,9 @@ SPOILT = {
     "its answer has the tables": lambda s: replace(s, facts=s.facts | {"more": np.ones(1)}),
     "has a table 'powers' of another form": table_of("powers", lambda v: v.astype(float)),
     "columns or an outcome too large": table_of("powers", lambda v: v + 401),
-    "columns or an outcome too large to": table_of("powers", lambda v: v * 0 + np.iinfo(v.dtype).min),
+    "columns or an outcome too large to": table_of(
+        "powers", lambda v: v * 0 + np.iinfo(v.dtype).min
+    ),
     "'labels' that is not of ascending": table_of("labels", lambda v: v[[0, 0]]),
     "'classes' that is not of ascending": table_of("classes", lambda v: np.array([np.nan])),
     "'lane_stratum' that is not of places": table_of("lane_stratum", lambda v: v - 1),

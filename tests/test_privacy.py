@@ -322,7 +322,7 @@ PROGRAMMES = {
     "level": ({"level": "rows"}, "`level` is 'rows'"),
     "grid": ({"grid": GRID[::-1].copy()}, "`grid` is not of ascending times"),
     "infinite grid": ({"grid": np.array([1.0, np.inf])}, "`grid` is not of ascending times"),
-    "fine grid": ({"grid": np.arange(1.0, 302.0)}, "more times than the site has rows"),
+    "fine grid": ({"grid": np.arange(1.0, 600.0)}, "more times than the site has rows"),
 }
 
 

@@ -31,15 +31,7 @@ def main(arguments=None, wait=None) -> int:
         given |= {"folder": Path(given["folder"]).resolve(), "waiting": waiting}
     try:
         run(**given)
-    except (
-        ValueError,
-        TypeError,
-        TimeoutError,
-        RuntimeError,
-        ImportError,
-        AttributeError,
-        OSError,
-    ) as error:
+    except (ValueError, TypeError, RuntimeError, ImportError, AttributeError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0

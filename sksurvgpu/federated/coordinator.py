@@ -43,9 +43,8 @@ def _check_kinds(estimator, sites):
             "leave it out, and take `checkpoint`."
         )
     estimator_of(text_of(estimator))  # as sites will read it
-    for name, send in (
-        sites.items() if isinstance(sites, Mapping) else zip(sites, sites, strict=True)
-    ):
+    pairs = sites.items() if isinstance(sites, Mapping) else zip(sites, sites, strict=True)
+    for name, send in pairs:
         if not (callable(send) or (send is name and isinstance(name, str))):
             raise TypeError(
                 f"`sites` has one of type {type(send).__name__}; pass functions by name, as in "

@@ -227,10 +227,8 @@ class SumEngine:
         # Sums under other weights have the same form, and must not have the same masks.
         weights = repr([request.weight for request in requests]).encode()
         form = sha256(b"".join(layout.form for layout in layouts) + weights).digest()
-        self.asked = "; ".join(
-            f"{type(request).__name__}: {layout}"
-            for request, layout in zip(requests, layouts, strict=True)
-        )
+        names = [type(request).__name__ for request in requests]
+        self.asked = "; ".join(map("{}: {}".format, names, layouts))
         words = self._sum(form, lambda: self._part_of(requests, layouts), n_requests + sum(sizes))
         outside = decode_counts(words[:n_requests])
         parts = np.split(words[n_requests:], np.cumsum(sizes)[:-1])

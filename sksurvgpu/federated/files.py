@@ -10,8 +10,6 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["Mailbox", "only_one", "serve"]
-
 PAUSE = 0.5  # seconds between looks into a folder
 
 

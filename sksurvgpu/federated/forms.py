@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .public import FLAGS
 from .words import PRIME
 
 LARGEST_POWER = 400  # of two, beyond which sums of squares are no numbers
@@ -15,9 +16,7 @@ FACTS = {
     "powers": ("i", None),
     "power": ("i", 1),
     "blur": ("f", 1),
-    "has_entries": ("b", 1),
-    "has_strata": ("b", 1),
-    "has_groups": ("b", 1),
+    **dict.fromkeys(FLAGS, ("b", 1)),
 }
 
 

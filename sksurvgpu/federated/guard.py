@@ -144,14 +144,15 @@ class Guard:
 
     def _check_columns(self, chosen):
         """Refuse weights under which a column has few rows, or all but few."""
-        for k in range(len(self._arranged.rows.source)):
-            has = np.zeros(len(chosen), np.int64)
-            has[self._rows_of(k)[0]] = 1
-            if few(self._count(has, np.flatnonzero(chosen)), self._rules.min_rows).any():
-                raise NotReleasedError(
-                    f"a fold or a draw would have fewer than {self._rules.min_rows} rows of a "
-                    "column; ask for fewer folds, or leave out rare columns"
-                )
+        every, together = (
+            np.arange(len(self._arranged.rows.source)),
+            np.zeros(len(chosen), np.int64),
+        )
+        if self._rare_at(every, together, np.flatnonzero(chosen)).any():
+            raise NotReleasedError(
+                f"a fold or a draw would have fewer than {self._rules.min_rows} rows of a column; "
+                "ask for fewer folds, or leave out rare columns"
+            )
 
     # -- points -----------------------------------------------------------------------------------
     def check_point(self, eta):
@@ -238,9 +239,8 @@ class Guard:
             if not is_told.all():
                 raise NotReleasedError(
                     "few rows with an event, or clusters, would be nearly all of the squares of a "
-                    f"column's scores: fewer than {rules.min_rows} more than {NEARLY_ALL:.0%}, or "
-                    f"one more than {rules.largest_share:.0%}; take `wald` that is not robust, or "
-                    "leave out columns that few rows with an event have"
+                    f"column's scores (fewer than {rules.min_rows} {NEARLY_ALL:.0%}, or one "
+                    f"{rules.largest_share:.0%}); take `wald` that is not robust, or leave it out"
                 )
 
     # -- what is withheld -------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class Guard:
             is_rare, bins = np.zeros(len(columns), bool), getattr(self._plan, "part_bins", None)
             for index in () if bins is None else (bins.exit_bin, bins.enter_bin):
                 if index is not None:
-                    is_rare |= self._rare_at(columns, index)
+                    is_rare |= self._rare_at(columns, index, self._tables[0].rows)
             tables["loads"] = np.where(is_rare[:, None], 0.0, tables["loads"])
         if "gram" in tables:
             tables["gram"] = self._without_rare_pairs(request, tables)
@@ -267,9 +267,9 @@ class Guard:
         place = np.concatenate([place[place >= plan.first[b]] + plan.shift[b] for b in pieces])
         return place, bool(np.all(values == values[:1]))
 
-    def _rare_at(self, columns, index):
-        """Columns that few persons have, or all but few, at some number of an index of rows."""
-        found, live = np.zeros(len(columns), bool), self._tables[0].rows
+    def _rare_at(self, columns, index, live):
+        """Columns that few of some rows have, or all but few, at some number of an index."""
+        found = np.zeros(len(columns), bool)
         for at, k in enumerate(columns):
             has, (rows, is_mark) = np.zeros(len(self._weight), bool), self._rows_of(k)
             has[rows] = True

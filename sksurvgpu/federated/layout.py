@@ -176,17 +176,16 @@ def _of_slopes(problem, request, public):
         if joins:
             loads = of_column if "curvature" in want else of_some
             found["loads"] = Numbers((len(loads), n_bins), loads[:, None], coarse=True)
-    if "gram" in want:
-        is_coarse = "jumps" not in want  # of which an information is made
-        pairs = of_some[:, None] + of_some
-        found["gram"] = Numbers((q, q), pairs, coarse=is_coarse, symmetric=True)
+    pairs = of_some[:, None] + of_some
+    if "gram" in want:  # beside jumps an information is made of it
+        found["gram"] = Numbers((q, q), pairs, coarse="jumps" not in want, symmetric=True)
     if "jumps" in want:
         cells = Numbers((q, plan.n_cells), of_some[:, None], "own")
         found["jumps"] = cells
         if problem.likelihood.uses_ties:
             found["tied_jumps"] = cells
     if "meat" in want:
-        found["meat"] = Numbers((q, q), of_some[:, None] + of_some + 2 * y, symmetric=True)
+        found["meat"] = Numbers((q, q), pairs + 2 * y, symmetric=True)
     return found
 
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from .newton import MODELS
 from .noise import Noise
+from .public import FLAGS
 from .rules import NotReleasedError
 
 MOST_COLUMNS = 100
 CHUNK = 1 << 22  # numbers that are worked on at once
 OF_LABELS = "labels", "censor_labels", "lane_stratum", "lane_group", "power"
-FLAGS = "has_entries", "has_strata", "has_groups"
 
 
 class NoisyRows:

@@ -17,8 +17,6 @@ from ..estimators._base import PenalizedModel
 from ..penalties.spec import PenaltySpec
 from .noise import Noise
 
-__all__ = ["FUNCTIONS", "Programme", "estimator_of", "text_of", "then_of"]
-
 FUNCTIONS = ("bootstrap", "fit_path", "profile_likelihood", "wald")  # that may follow a fit
 COUNTS = "n_alphas", "n_repeats", "n_points", "n_replicates", "cv", "alphas", "l1_ratios", "values"
 MOST = 1000  # of each: tables of so many are made before a site is asked for anything
@@ -217,11 +215,10 @@ def then_of(text: str) -> list[tuple[str, dict]]:
     unknown = sorted({name for name, _ in found}.difference(FUNCTIONS))
     if unknown:
         raise ValueError(f"{unknown} do not follow a fit over sites; {FUNCTIONS} do")
-    if any("folder" in options for _, options in found):
-        raise ValueError(
-            "`folder` is written to by who asks for it, and not at sites; leave it out"
-        )
-    if any("cluster" in options for _, options in found):
+    given = {option for _, options in found for option in options}
+    if "folder" in given:
+        raise ValueError("`folder` is written to by who asks, and not at sites; leave it out")
+    if "cluster" in given:
         raise ValueError("`cluster` is of rows; have each site give it, as `Site(cluster=)`")
     for name, options in found:
         _check_counts(options)

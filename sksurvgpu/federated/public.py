@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ class Public(NamedTuple):
         tables = {name: said.facts for name, said in joined.items()}
         _check_alike(joined)
         every = list(tables.values())
-        described = [_Told(name, facts) for name, facts in tables.items()]
+        described = [SimpleNamespace(tables=facts) for facts in every]
         labels, numbers = number_labels(described, "labels")
         censor_labels, groups = number_labels(described, "censor_labels")
         lanes = [
@@ -52,11 +53,6 @@ class Public(NamedTuple):
             blur=float(max(facts["blur"][0] for facts in every)),
             **{name: any(facts[name][0] for facts in every) for name in FLAGS},
         )
-
-
-class _Told(NamedTuple):
-    name: str
-    tables: dict[str, np.ndarray]
 
 
 def _check_alike(joined):

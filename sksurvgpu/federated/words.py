@@ -12,11 +12,6 @@ N is exact.  Sums of 1,000 sites stay apart modulo p: lo adds up to less than 1,
 
 import numpy as np
 
-__all__ = [
-    *("PRIME", "WordsError", "add", "check", "decode", "decode_counts", "dot", "encode"),
-    *("encode_counts", "from_bits", "pack_flags", "subtract", "unpack_flags"),
-]
-
 BITS = 61
 PRIME = 2**BITS - 1
 FRACTION, LOW = 56, 50  # bits
