@@ -66,11 +66,10 @@ def transplants():
 def table_of(name):
     if name.startswith("ebmt3"):
         return transplants()
-    if name in ("cycle", "strata", "pbc"):
+    if name in ("cycle", "strata", "pbc", "prostate"):
         rows = pd.DataFrame(PUBLISHED[name.replace("strata", "cycle")])
         rows["event"] = rows["event"].replace("none", "")
-        columns = ["x"] if "x" in rows else ["age", "edema", "bili", "albumin", "protime"]
-        return rows, columns
+        return rows, [*CASES[name]["newdata"]]
     return illness_death()
 
 
@@ -106,6 +105,19 @@ def test_coefficients_and_probabilities_are_those_of_survival(name):
         expected = np.reshape(case["sojourn"], (len(new), -1), order="F")
         spent = model.predict_expected_time(new, case["horizon"], **given)
         np.testing.assert_allclose(spent, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["pbc", "prostate"])
+def test_incidences_of_kinds_of_events_are_those_of_survival(name):
+    case, (rows, columns) = CASES[name], table_of(name)
+    labels = dict(enumerate(case["states"][1:], start=1))
+    code = rows["event"].map({label: k for k, label in labels.items()}).fillna(0).astype(int)
+    y = competing_risks(code, rows["time"], labels=labels)
+    model, new = CauseSpecificCox(FREE).fit(rows[columns], y), pd.DataFrame(case["newdata"])
+    probability = np.reshape(case["probability"], case["shape"], order="F")
+    for k, label in labels.items():
+        found = model.predict_risk(new, case["times"], event=label)
+        np.testing.assert_allclose(found.T, probability[:, :, k], atol=1e-9)
 
 
 # -- a clock that goes forward, by hand -----------------------------------------------------------

@@ -8,7 +8,9 @@
 # and probabilities of states (times, rows of `newdata`, states) at `times`, from the state `from` at
 # `start`; `sojourn` are expected times in states until `horizon`. `ebmt3` are columns of mstate's data:
 # recovery of platelets (half a day before relapse or death on the same day), then relapse or death.
-# `pbc` is of survival: a transplant or death, whichever is first.
+# `pbc` is of survival: a transplant or death, whichever is first. `prostate` are the patients of Byar and
+# Green (1980) as cifmodeling (MIT licence) has them: deaths of the cancer, of heart and vessels, or others,
+# in whole months, to which half a month is added as some are 0.
 library(survival)
 source("common.R")
 
@@ -106,6 +108,19 @@ of_livers <- function() {
   )
 }
 
+of_prostates <- function() {
+  data(prostate, package = "cifmodeling", envir = environment())
+  columns <- c("age", "wt", "hx", "hg", "sz", "sg", "bm")
+  data <- complete(as.data.frame(lapply(prostate, unclass)), columns)
+  data$hg <- round(data$hg, 1) # 13.7988 is 13.8, as it was written
+  causes <- c("none", "cancer", "vascular", "vascular", "vascular", rep("other", 5))
+  data.frame(
+    id = data$patno, high = as.integer(data$rx > 2), lapply(data[columns], as.numeric), start = 0,
+    time = data$dtime + 0.5, state = factor("ill"),
+    event = factor(causes[data$status], unique(causes))
+  )
+}
+
 plain <- function(rows) {
   lapply(rows, function(column) if (is.factor(column)) as.character(column) else column)
 }
@@ -126,6 +141,11 @@ pbc_rows <- of_livers()
 livers <- data.frame(
   age = c(40, 60), edema = c(0, 1), bili = c(1, 5), albumin = c(3.9, 3), protime = 10.5
 )
+prostate_rows <- of_prostates()
+men <- data.frame(
+  high = c(0, 1), age = c(65, 80), wt = c(100, 85), hx = c(0, 1), hg = c(14, 11), sz = c(8, 30),
+  sg = c(9, 13), bm = c(0, 1)
+)
 cases <- list(
   case_of("mgus2", model, rows, who, "mgus", 0, c(12, 60, 120, 240), 240),
   case_of("landmark", model, rows, who, "mgus", 60, c(72, 120, 240)),
@@ -143,17 +163,23 @@ cases <- list(
   case_of(
     "pbc", Surv(start, time, event) ~ age + edema + bili + albumin + protime, pbc_rows, livers,
     "ill", 0, c(365, 1500, 4000), 4000
+  ),
+  case_of(
+    "prostate", Surv(start, time, event) ~ high + age + wt + hx + hg + sz + sg + bm, prostate_rows,
+    men, "ill", 0, c(0.5, 6, 24, 60), 60
   )
 )
 result <- list(
   origin = paste0(
-    "survival ", packageVersion("survival"), ", data of mstate ", packageVersion("mstate"), "; ", R.version.string, "; written by make_states.R"
+    "survival ", packageVersion("survival"), ", data of mstate ", packageVersion("mstate"),
+    " and cifmodeling ", packageVersion("cifmodeling"), "; ", R.version.string,
+    "; written by make_states.R"
   ),
   mgus2 = with(mgus2, list(
     age = age, male = as.integer(sex == "M"), ptime = ptime, pstat = pstat, futime = futime,
     death = death
   )),
-  cycle = plain(cycle), ebmt3 = as.list(ebmt), pbc = plain(pbc_rows),
+  cycle = plain(cycle), ebmt3 = as.list(ebmt), pbc = plain(pbc_rows), prostate = plain(prostate_rows),
   cases = cases
 )
 write_cases(result, output_path("states.json"))
