@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
 from sksurvgpu import (
@@ -18,6 +19,7 @@ from sksurvgpu import (
     make_pipeline,
     surv,
 )
+from sksurvgpu.inference import average_risk as module
 from sksurvgpu.inference._replicates import DRAWS
 
 N, TIMES = 400, [0.4, 1.0]
@@ -72,26 +74,35 @@ def test_risks_are_means_of_predictions(model, y, given):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["cox", "fine-gray", "pipeline"])
-def test_intervals_are_those_of_refits(kind):
+@pytest.mark.parametrize("kind", ["cox", "fine-gray", "pipeline", "causes"])
+def test_intervals_are_those_of_refits(kind, monkeypatch):
+    monkeypatch.setattr(module, "AT_ONCE", 100_000)  # some of the rows at a time
     scaled = ColumnTransformer([("age", StandardScaler(), ["age"])], remainder="passthrough")
     model = {
         "cox": FREE,
         "fine-gray": FineGrayCCD(alpha=0.0, tol=1e-10),
         "pipeline": make_pipeline(scaled, CoxLassoCCD(alpha=0.01, tol=1e-10)),
+        "causes": CauseSpecificCox(FREE, event_of_interest=2, shared=["age"]),
     }[kind]
-    y = competing_risks(CODE, TIME) if kind == "fine-gray" else Y
-    model = model.fit(FRAME, y)
-    draws = bootstrap(model, FRAME, y, n_replicates=12, random_state=3)
-    result = average_risk(model, FRAME, y, SCENARIOS, TIMES, bootstrap=draws, level=0.8)
+    y = competing_risks(CODE, TIME) if kind in ("fine-gray", "causes") else Y
+    given = {"sample_weight": WEIGHT, "strata": np.arange(N) % 2} if kind == "causes" else {}
+    model, rows = model.fit(FRAME, y, **given), (FRAME, y, {})
+    if kind == "causes":
+        rows = model.stack(FRAME, y, **given)
+    fit = getattr(model, "joint_", model), *rows[:2]
+    draws = bootstrap(*fit, n_replicates=12, random_state=3, **rows[2])
+    of = {"bootstrap": draws, "level": 0.8, **given}
+    result = average_risk(model, FRAME, y, SCENARIOS, TIMES, **of)
     found = []
     for number in range(12):
         times = DRAWS[draws._draw[0]](draws._draw[1], number, N)
         some = np.repeat(np.arange(N), times)
-        again = type(model)(**model.get_params(deep=False)).fit(FRAME.iloc[some], y[some])
-        last = again.steps[-1][1] if kind == "pipeline" else again
+        own = {name: values[some] for name, values in given.items()}
+        again = type(model)(**model.get_params(deep=False)).fit(FRAME.iloc[some], y[some], **own)
+        last = again.steps[-1][1] if kind == "pipeline" else getattr(again, "joint_", again)
         assert last.converged_
-        found.append(mean_by_hand(again, FRAME.iloc[some]))
+        weight = own.pop("sample_weight", None)
+        found.append(mean_by_hand(again, FRAME.iloc[some], weight, **own))
     found = np.array(found)
     np.testing.assert_allclose(result.risks["standard_error"], found.std(axis=0, ddof=1), rtol=1e-5)
     np.testing.assert_allclose(result.risks["lower"], np.quantile(found, 0.1, axis=0), rtol=1e-5)
@@ -146,7 +157,7 @@ def test_other_models_and_other_replicates_are_refused():
     model = CauseSpecificCox(FREE).fit(FRAME, competing_risks(CODE, TIME))
     cox = CoxLassoCCD(alpha=0.0).fit(FRAME, Y)
     draws = bootstrap(cox, FRAME, Y, n_replicates=3, random_state=0)
-    with pytest.raises(ValueError, match="Cox and Fine-Gray models only"):
+    with pytest.raises(NotFittedError, match=r"fit with `shared=\[\]`"):
         average_risk(model, FRAME, competing_risks(CODE, TIME), SCENARIOS, TIMES, bootstrap=draws)
     other = CoxLassoCCD(alpha=0.1).fit(FRAME, Y)
     with pytest.raises(ValueError, match="of another fit"):

@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 from pandas import DataFrame, MultiIndex
+from sklearn.utils import _safe_indexing
 
 from .._tables import Result, counted
 from ..data.by_column import find_column
@@ -23,15 +24,17 @@ from ..data.design.columns import build_design
 from ..data.intervals import check_level
 from ..data.partitioned import require_in_memory
 from ..data.vectors import check_order, check_row_values
-from ..estimators._hazards import HazardModels
+from ..estimators._hazards import HazardModels, open_hazards
 from ..estimators._log_likelihood import check_arguments
 from ..estimators.baseline import incidence
-from ..estimators.pipelines import refuse_type, split_pipeline
+from ..estimators.pipelines import open_pipeline, refuse_type, split_pipeline
 from ..nonparametric.limits import normal_bound
 from ._augmented import augmented_risks
 from ._curves import replicate
 from ._rows import documented, open_rows
+from ._states import AT_ONCE
 from .curve_intervals import check_replicates, lines_of
+from .probability_intervals import replicate_hazards
 from .residuals import open_survival_fit
 
 
@@ -65,8 +68,9 @@ def average_risk(
     level : float, default=0.95
         Of the intervals.
     bootstrap : BootstrapResult, optional
-        Replicates of the same fit, without which there are no intervals; Cox and Fine-Gray models
-        only.
+        Replicates of the same fit, without which there are no intervals. Of CauseSpecificCox, of
+        the fit of all hazards, ``joint_``, to rows as ``stack`` has them; what transformers before
+        it have learned is then taken as known.
     propensity : array-like of shape (n_samples,) or (n_samples, n_treatments), optional
         Probabilities of each row's possible treatments, as from ``predict_proba`` of any
         classifier, in the order of the treatments; or of the second of two. The scenarios then set
@@ -148,14 +152,10 @@ def average_risk(
     risks = [weight @ own / weight.sum() for own in rows]
     draws = None
     if bootstrap is not None:
-        if isinstance(split_pipeline(estimator)[1], HazardModels):
-            raise ValueError(
-                "`bootstrap` has intervals of Cox and Fine-Gray models only; with several hazards "
-                "they are those of `propensity`."
-            )
-        fit = {"X": X, "y": y, "fit_params": fit_params, "strata": strata, "base": base}
-        replicates = partial(_replicate, bootstrap, estimator, times=horizons, **fit)
-        draws = [replicates(table) for table in tables.values()]
+        is_joint = isinstance(split_pipeline(estimator)[1], HazardModels)
+        fit = {"X": X, "y": y, "fit_params": fit_params, "strata": strata, "times": horizons}
+        replicates = _replicate_hazards if is_joint else partial(_replicate, base=base)
+        draws = [replicates(bootstrap, estimator, table, **fit) for table in tables.values()]
     return AverageRisk.of([*tables], horizons, np.array(risks), draws, level)
 
 
@@ -174,6 +174,24 @@ def _replicate(bootstrap, estimator, table, *, X, y, fit_params, strata, base, t
         return weight @ incidence(hazards) / weight.sum()
 
     return replicate(lines, bootstrap, times, base, average)
+
+
+def _replicate_hazards(bootstrap, estimator, table, *, X, y, fit_params, strata, times):
+    """The same with several hazards, whose steps are added up for some rows at a time."""
+    model, X, table = open_pipeline(estimator, X, table)
+    hazards = open_hazards(model, y, fit_params.get("strata"), None, None)
+    stacked, total = model.stack(X, y, **fit_params), 0.0
+    n_at_once = max(1, AT_ONCE // (len(hazards.models) * len(model.unique_times_)))
+    for rows in np.split(np.arange(len(y)), range(n_at_once, len(y), n_at_once)):
+
+        def share(risk, weight, rows=rows):
+            return weight[rows] @ risk / weight[: len(y)].sum()
+
+        own = None if strata is None else np.asarray(strata)[rows]
+        new = {"start": None, "strata": own, "reduce": share}
+        some = _safe_indexing(table, rows)
+        total = total + replicate_hazards(hazards, stacked, bootstrap, some, times, **new)
+    return total
 
 
 def _tables(X, scenarios):
@@ -251,10 +269,8 @@ class AverageRisk(Result):
                 if draws is not None:
                     bounds = _quantiles(compare(draws[1:], draws[0]), level)
                     contrasts |= {f"{name}_lower": bounds[0], f"{name}_upper": bounds[1]}
-        apart, n_replicates = (
-            _table(contrasts, names[1:], times),
-            0 if draws is None else len(draws[0]),
-        )
+        apart = _table(contrasts, names[1:], times)
+        n_replicates = 0 if draws is None else len(draws[0])
         return cls(_table(found, names, times), apart, names[0], level, n_replicates)
 
     @classmethod

@@ -108,7 +108,7 @@ def probability_intervals(
         bounds, interval = _log_log(estimate, error, level), "log-log"
     else:
         stacked = estimator.stack(X, y, **fit_params)
-        draws = _replicate(hazards, *stacked, bootstrap, X_new, horizons, **new)
+        draws = replicate_hazards(hazards, stacked, bootstrap, X_new, horizons, **new)
         draws[:, np.isnan(estimate)] = np.nan
         tail, interval = 0.5 * (1.0 - level), "percentile"
         error, bounds = draws.std(axis=0, ddof=1), np.quantile(draws, [tail, 1.0 - tail], axis=0)
@@ -163,8 +163,13 @@ def _log_log(estimate, error, level):
         return [-np.expm1(-hazard * np.exp(sign * move)) for sign in (-1.0, 1.0)]
 
 
-def _replicate(hazards, X, y, fit_params, bootstrap, X_new, times, *, start, strata):
-    """Probabilities of new rows of replicates, (n_replicates, n_rows, n_times)."""
+def replicate_hazards(hazards, stacked, bootstrap, X_new, times, *, start, strata, reduce=None):
+    """Probabilities of new rows of replicates, (n_replicates, n_rows, n_times).
+
+    Or what `reduce` makes of those of a replicate, and the weights of its rows. `stacked` are rows
+    of all hazards.
+    """
+    X, y, fit_params = stacked
     joint, n_hazards = hazards.estimator.joint_, len(hazards.models)
     check_replicates(joint, bootstrap)
     new, strata = hazards.new_rows(X_new, strata)
@@ -178,7 +183,7 @@ def _replicate(hazards, X, y, fit_params, bootstrap, X_new, times, *, start, str
     state, since = np.full(n_rows, hazards.state), np.zeros(n_rows)
     never = np.full((n_rows, 1 + np.max(hazards.ends)), np.inf)
 
-    def probabilities(of_all, _):
+    def probabilities(of_all, weight):
         of_all[nobody] = 0.0
         of_all = np.minimum(np.nan_to_num(of_all), ENORMOUS)  # NaN after the follow-up
         of_all = np.maximum.accumulate(of_all, axis=1)
@@ -186,7 +191,8 @@ def _replicate(hazards, X, y, fit_params, bootstrap, X_new, times, *, start, str
         course = Course(of_all, grid, *np.array(hazards.ends).T)
         found = np.empty((3, n_rows, len(times), never.shape[1]))
         follow(course, state, since, times, never, found)
-        return found[0, :, :, hazards.target]
+        found = found[0, :, :, hazards.target]
+        return found if reduce is None else reduce(found, weight)
 
     base = check_sample_weight(fit_params.get("sample_weight"), len(y))
     return replicate(lines, bootstrap, grid, base, probabilities)
