@@ -117,7 +117,7 @@ def test_effects_of_draws(frame):
     names = columns.get_feature_names_out().tolist()
     draws = np.random.default_rng(0).normal(size=(2, 50, len(names)))
     posterior = Posterior.from_draws({"coef": draws}, {"coef": names}, level=0.5)
-    table = columns.effects(posterior, reference={"age": 0})
+    table = columns.effects(posterior, reference={"age": frame["age"].min()})
     sums = np.cumsum(draws.reshape(100, -1)[:, 2:], axis=1)
     np.testing.assert_allclose(table["effect"][1:], sums.mean(axis=0))
     np.testing.assert_allclose(table["lower"][1:], np.quantile(sums, 0.25, axis=0))
@@ -138,11 +138,14 @@ def test_what_has_no_effects_is_said(frame, y):
     ):
         with pytest.raises(error, match=match):
             columns.effects(given)
+    least, most = frame["age"].min(), frame["age"].max()
     for reference, error, match in (
         ({"hair": 1.0}, ValueError, "`reference` names column 'hair'"),
         ({"age": "old"}, ValueError, "must be a finite number"),
         ({"age": np.nan}, ValueError, "must be a finite number"),
         ([50.0], ValueError, "`reference` has 1 entries, `X` has 3 columns"),
+        ({"age": 15.0}, ValueError, f"`reference` of 'age' is 15, .* from {least:g} to {most:g}; "),
+        ({"age": 150.0}, ValueError, f"`reference` of 'age' is 150, .* to {most:g}; pass one"),
     ):
         with pytest.raises(error, match=match):
             columns.effects(pipe[1].coef_, reference=reference)

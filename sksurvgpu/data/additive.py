@@ -86,11 +86,11 @@ class AdditiveColumns(MadeColumns, auto_wrap_output_keys=None):
         self._check()
         design, names = self._read(X, reset=True), input_names(self)
         self.variables_ = self._choose(design)
-        self._learned, self._medians = [], []
+        self._learned, self._spans = [], []
         for j in self.variables_:
             values = values_of(design, j)
             self._learned.append(self._learn(values, names[j]))
-            self._medians.append(np.quantile(values, 0.5, method="inverted_cdf"))
+            self._spans.append(np.quantile(values, [0.0, 0.5, 1.0], method="inverted_cdf"))
         others = np.setdiff1d(np.arange(design.n_columns), self.variables_)
         labels = [names[j] for j in self.variables_]
         self._names_out, self.groups_ = (
@@ -130,9 +130,9 @@ class AdditiveColumns(MadeColumns, auto_wrap_output_keys=None):
             Such as ``coef_`` of a model of the columns; or, for intervals, what `bootstrap` of the
             model, `wald` or `posterior` returns.
         reference : dict of {str or int: float}, optional
-            Value of variables, by name or position, at which their effect is 0; by default, and of
-            others, the median of the rows that were fitted. Beyond the data the function stays
-            what it is at the nearest value.
+            Value of variables, by name or position, at which their effect is 0, within those of
+            the rows that were fitted; by default, and of others, the median of these. Beyond the
+            data the function stays what it is at the nearest value.
 
         Returns
         -------
@@ -148,8 +148,13 @@ class AdditiveColumns(MadeColumns, auto_wrap_output_keys=None):
         names, known, tables = input_names(self), getattr(self, "feature_names_in_", None), []
         given = {} if reference is None else reference
         given = check_by_column(given, "reference", len(names), known, default=np.nan)
-        given = given[self.variables_]
-        references = np.where(np.isnan(given), self._medians, given)
+        given, (low, median, high) = given[self.variables_], np.transpose(self._spans)
+        for k in np.flatnonzero((given < low) | (given > high))[:1]:
+            raise ValueError(
+                f"`reference` of {names[self.variables_[k]]!r} is {given[k]:g}, and the fit had "
+                f"values from {low[k]:g} to {high[k]:g}; pass one of these."
+            )
+        references = np.where(np.isnan(given), median, given)
         first = len(self._names_out) - sum(map(self._size, self._learned))
         for j, known, zero in zip(self.variables_, self._learned, references, strict=True):
             table = estimates.table(slice(first, first + self._size(known)))
