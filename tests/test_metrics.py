@@ -304,7 +304,7 @@ def test_no_pairs_with_entry_times_whatever_the_weights():
         ({"horizon": "1"}, "`horizon` is '1', must be a number or None."),
         (
             {"censoring": "uno"},
-            "`censoring` is 'uno', must be None or 'pooled' or 'stratified'.",
+            "`censoring` is 'uno', must be one of None, 'pooled', 'stratified'.",
         ),
         ({"y": [1, 0]}, "`y` is of type list, must be a structured array; build it with"),
         ({"y": competing_risks([1, 0], [1.0, 2.0])}, "`y` has dtype int64 in its first field"),

@@ -460,7 +460,7 @@ def test_no_pairs(status, time, options):
         ),
         ({"horizon": np.nan}, "`horizon` is nan, must be a number or None."),
         ({"horizon": "1"}, "`horizon` is '1', must be a number or None."),
-        ({"censoring": "none"}, "`censoring` is 'none', must be 'pooled' or 'stratified'."),
+        ({"censoring": "none"}, "`censoring` is 'none', must be one of 'pooled', 'stratified'."),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

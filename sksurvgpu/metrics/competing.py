@@ -26,7 +26,7 @@ import numpy as np
 
 from .._calls import called_as
 from .._compile import kernel
-from ..data.options import is_number, refuse
+from ..data.options import choice, is_number, refuse
 from ..data.outcomes.competing import competing_risks
 from ..data.outcomes.fields import check_code, read_survival, status_of
 from ..data.outcomes.survival import surv
@@ -144,9 +144,7 @@ def concordance_competing(
 def _check_choices(horizon, censoring, known):
     if horizon is not None and (not is_number(horizon) or np.isnan(float(horizon))):
         refuse(horizon, "horizon", "must be a number or None")
-    if censoring not in known:
-        choices = " or ".join(map(repr, known))
-        raise ValueError(f"`censoring` is {censoring!r}, must be {choices}.")
+    choice(censoring, "censoring", known)
 
 
 def count_competing_pairs(
