@@ -2,12 +2,14 @@
 
 import math
 import pickle
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 from oracles.cases import load
 from scipy.linalg import expm
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -504,7 +506,7 @@ def test_standard_errors_are_those_of_mstate(name):
 
 
 def by_differences(rows, horizon, state, start):
-    """Probabilities of states for x = 1, and standard errors, from sums of the likelihood."""
+    """Probabilities of states for x = 1, times there, and errors, from sums of the likelihood."""
     names, kinds = ["well", "ill", "dead"], []
     for i, j in ((0, 1), (0, 2), (1, 2)):
         own = rows[rows["state"] == names[i]]
@@ -524,17 +526,18 @@ def by_differences(rows, horizon, state, start):
             at = np.searchsorted(grid, times)
             generators[at, i, j] += hazard * np.exp(betas[k])
             generators[at, i, i] -= hazard * np.exp(betas[k])
-        here = np.eye(3)[state]
-        for generator in generators[inside]:
+        here, spent, now = np.eye(3)[state], np.zeros(3), start
+        for time, generator in zip(grid[inside], generators[inside], strict=True):
+            spent, now = spent + here * (time - now), time
             here = here @ sum(  # quicker than expm
                 np.linalg.matrix_power(generator, n) / math.factorial(n) for n in range(9)
             )
-        return here
+        return np.append(here, spent + here * (horizon - now))
 
     def slope(function, size):
         return (function(size) - function(-size)) / (2 * size)
 
-    still, variance = [np.zeros(len(kind[2])) for kind in kinds], np.zeros(3)
+    still, variance = [np.zeros(len(kind[2])) for kind in kinds], np.zeros(6)
     for k, (_, _, times, deaths, at_risk, x) in enumerate(kinds):
         for t in range(len(times)):
 
@@ -563,10 +566,19 @@ def test_standard_errors_of_states_are_those_of_differences(state, start):
     y = outcome_of(rows, names)
     X = rows[["x"]].to_numpy()
     estimate, error = by_differences(rows, 3.0, names.index(state), start)
-    for place, of in enumerate(names):
-        found = probability_intervals(model, X, y, [[1]], 3.0, of=of, state=state, start=start)
-        assert found.estimate[0, 0] == pytest.approx(estimate[place], abs=1e-9)
-        assert found.standard_errors[0, 0] == pytest.approx(error[place], rel=1e-4, abs=1e-12)
+    for place, (what, of) in enumerate(product(["probability", "expected_time"], names)):
+        given = {"of": of, "what": what, "state": state, "start": start}
+        found = probability_intervals(model, X, y, [[1]], [start, 3.0], **given)
+        assert found.what == what
+        assert found.estimate[0, 1] == pytest.approx(estimate[place], abs=1e-8)
+        assert found.standard_errors[0, 1] == pytest.approx(error[place], rel=1e-4, abs=1e-12)
+        if what == "expected_time":
+            assert (found.upper[0, 0], found.standard_errors[0, 0]) == (0.0, 0.0)
+            assert 0.0 <= found.lower[0, 1] <= found.upper[0, 1] <= 3.0 - start
+            share, whole = found.estimate[0, 1] / (3.0 - start), 3.0 - start
+            slope = -error[place] / whole / ((1.0 - share) * np.log1p(-share)) if share else 0.0
+            end = -np.expm1(np.log1p(-share) * np.exp(norm.isf(0.025) * slope))
+            assert found.upper[0, 1] == pytest.approx(whole * end, rel=1e-4)
 
 
 def test_intervals_of_states_that_are_left_once_are_those_of_causes():
@@ -590,13 +602,17 @@ def test_replicates_of_transitions_vary_as_standard_errors_say():
     y, X = outcome_of(rows, ["well", "ill", "dead"]), rows[["x"]].to_numpy()
     model = MultiStateCox(CoxLassoCCD(alpha=0.0), shared=[]).fit(X, y)
     draws = bootstrap(model.joint_, *model.stack(X, y)[:2], n_replicates=200, random_state=0)
-    given = {"of": "ill", "state": "ill", "start": 1.0}
-    found = probability_intervals(model, X, y, [[1]], [2.0, 5.0], bootstrap=draws, **given)
-    predicted = model.predict_state_probabilities([[1]], [2.0, 5.0], state="ill", start=1.0)
-    np.testing.assert_array_equal(found.estimate, predicted["ill"])
-    near = probability_intervals(model, X, y, [[1]], [2.0, 5.0], **given)
-    np.testing.assert_allclose(found.standard_errors, near.standard_errors, rtol=0.2)
-    assert (found.lower < found.estimate).all() and (found.estimate < found.upper).all()
+    for what in ("probability", "expected_time"):
+        given = {"of": "ill", "what": what, "state": "ill", "start": 1.0}
+        found = probability_intervals(model, X, y, [[1]], [2.0, 5.0], bootstrap=draws, **given)
+        predict = {"probability": model.predict_state_probabilities}
+        predict = predict.get(what, model.predict_expected_time)
+        predicted = predict([[1]], [2.0, 5.0], state="ill", start=1.0)
+        np.testing.assert_array_equal(found.estimate, predicted["ill"])
+        near = probability_intervals(model, X, y, [[1]], [2.0, 5.0], **given)
+        np.testing.assert_allclose(found.standard_errors, near.standard_errors, rtol=0.2)
+        np.testing.assert_allclose(found.lower, near.lower, rtol=0.1)
+        assert (found.lower < found.estimate).all() and (found.estimate < found.upper).all()
 
 
 @pytest.mark.parametrize("shared", [None, []])

@@ -196,6 +196,10 @@ def test_what_has_no_interval_is_an_error():
         probability_intervals(model, X, y, NEW, TIMES, of="d")
     with pytest.raises(ValueError, match="drop it"):
         probability_intervals(model, X, y, NEW, TIMES, state="a")
+    with pytest.raises(ValueError, match="fit MultiStateCox"):
+        probability_intervals(model, X, y, NEW, TIMES, what="expected_time")
+    with pytest.raises(ValueError, match="'probability', 'expected_time'"):
+        probability_intervals(model, X, y, NEW, TIMES, what="time")
     with pytest.raises(TypeError, match="CoxLassoCCD"):
         probability_intervals(FREE, X, y, NEW, TIMES)
     with pytest.warns(UserWarning, match="end at 61"):

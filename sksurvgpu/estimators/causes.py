@@ -140,15 +140,14 @@ class CauseSpecificCox(HazardModels):
         target = 0 if of == NO_EVENT else names.index(self._event(of))
         return [(0, k) for k in range(1, len(names))], 0, target
 
-    def _probability(self, X, times, of, *, state, start, strata):
+    def _probability(self, X, times, of, *, state, start, strata, is_time):
         """Incidence of one event, or probability of none, (n_samples, n_times)."""
-        if of != NO_EVENT:
-            risk = self.predict_risk(X, times, event=of, start=start, strata=strata)
-            return risk.to_numpy()
-        risks = [
-            self.predict_risk(X, times, event=k, start=start, strata=strata) for k in self.events_
-        ]
-        return 1.0 - sum(risks).to_numpy()
+        if is_time:
+            raise ValueError("`what` is 'expected_time', which is of states: fit MultiStateCox.")
+        events = self.events_ if of == NO_EVENT else [of]
+        given = {"start": start, "strata": strata}
+        risk = sum(self.predict_risk(X, times, event=k, **given) for k in events).to_numpy()
+        return 1.0 - risk if of == NO_EVENT else risk
 
     # -- predicting -----------------------------------------------------------------------------
     def predict(self, X, *, event=None, time=None):

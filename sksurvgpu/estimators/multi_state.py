@@ -161,10 +161,9 @@ class MultiStateCox(HazardModels):
         ends = [tuple(map(self.states_.index, names)) for names in self.transitions_]
         return ends, int(place), self.states_.index(of)
 
-    def _probability(self, X, times, of, *, state, start, strata):
-        """Probability of one state, (n_samples, n_times)."""
-        found = self.predict_state_probabilities(X, times, state=state, start=start, strata=strata)
-        return found[of].to_numpy()
+    def _probability(self, X, times, of, *, state, start, strata, is_time):
+        """Probability of one state, or the time there, (n_samples, n_times)."""
+        return self._predict(X, times, state, start, strata)[is_time][of].to_numpy()
 
     # -- predicting -----------------------------------------------------------------------------
     def predict_state_probabilities(self, X, times, *, state=None, start=None, strata=None):

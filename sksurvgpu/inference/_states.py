@@ -1,4 +1,4 @@
-r"""How probabilities of states vary that follow from the hazards of several transitions.
+r"""How probabilities of states, and times there, vary that follow from hazards of transitions.
 
 At a time with increments :math:`a_q` of a row's hazards, whoever is in state i stays there with
 probability :math:`e^{-a}`, a being the sum of those out of i, and goes to j with
@@ -15,7 +15,8 @@ all coefficients, the probability has the variance
 .. math:: \sum_q \sum_{s \le t} c_q(s)^2 w_q(s) + d^\top V d, \quad
           d = \sum_q \sum_{s \le t} c_q(s) a_q(s) (x - \bar x_q(s)),
 
-d being counted to the coefficients of the hazard, which it may share with others.
+d being counted to the coefficients of the hazard, which it may share with others. For the expected
+time in a state v is that from s to t.
 """
 
 from __future__ import annotations
@@ -67,10 +68,10 @@ class Transitions:
         is_lost = np.concatenate([model.infinite_ for model in models])
         return cls(each, invert(total, size).without_dependent(is_lost), total, is_lost)
 
-    def errors(self, state, times, target):
+    def errors(self, state, times, target, is_time):
         """Standard errors of probabilities of a state, from another one on, (n_rows, n_times).
 
-        NaN where they depend on what the data do not determine.
+        Or of the expected time there. NaN where they depend on what the data do not determine.
         """
         strata = np.stack([q.lines.strata for q in self.each])  # as each numbers its own
         found = np.empty((strata.shape[1], len(times)))
@@ -78,15 +79,15 @@ class Transitions:
         for k, own in enumerate(kinds.T):
             steps = [Increments.of(q, s, times[-1]) for q, s in zip(self.each, own, strict=True)]
             grid = np.unique(np.concatenate([step.time for step in steps]))
-            last = np.searchsorted(grid, times, side="right")
+            worth = _worth(grid, times, is_time)
             rows = np.flatnonzero(of_row.ravel() == k)
             n_at_once = max(1, AT_ONCE // (len(times) * len(steps) * (1 + len(grid))))
             for first in range(0, len(rows), n_at_once):
                 block = np.arange(first, min(first + n_at_once, len(rows)))
-                found[rows[block]] = self._block(steps, block, grid, last, (state, target))
+                found[rows[block]] = self._block(steps, block, grid, worth, (state, target))
         return found
 
-    def _block(self, steps, rows, grid, last, states):
+    def _block(self, steps, rows, grid, worth, states):
         """Standard errors of some rows, (n_rows, n_times)."""
         origin, destination = (np.array([getattr(q, end) for q in self.each]) for end in ENDS)
         at = [np.searchsorted(grid, step.time) for step in steps]
@@ -94,9 +95,9 @@ class Transitions:
         for q, step in enumerate(steps):
             size[:, q, at[q]] = step.size(rows)
         path = np.empty((len(grid) + 1, 1 + max(*origin, *destination, *states)))
-        weight = np.zeros((len(rows), len(last), *size.shape[1:]))
-        _weigh(size, origin, destination, states, last, path, weight)
-        variance, amount = np.zeros((2, len(rows), len(last)))
+        weight = np.zeros((len(rows), len(worth), *size.shape[1:]))
+        _weigh(size, origin, destination, states, worth, path, weight)
+        variance, amount = np.zeros((2, len(rows), len(worth)))
         slope = np.zeros((*variance.shape, len(self.information)))
         for q, step in enumerate(steps):
             own = weight[:, :, q, at[q]]
@@ -175,15 +176,23 @@ def _leaving(size, origin, state, t):
     return total, np.exp(-total), -np.expm1(-total) / total if total > 0.0 else 1.0
 
 
+def _worth(grid, times, is_time):
+    """What it adds to be in a state from each time of the grid on, (n_times, n_grid)."""
+    if is_time:
+        return np.maximum(np.minimum(np.append(grid[1:], np.inf), times[:, None]) - grid, 0.0)
+    last = np.searchsorted(grid, times, side="right")
+    return (np.arange(1, len(grid) + 1) == last[:, None]).astype(float)
+
+
 @kernel
-def _weigh(size, origin, destination, states, last, path, weight):
-    """How much increments of rows, (n_rows, n_kinds, n_times), count until each of `last`."""
+def _weigh(size, origin, destination, states, worth, path, weight):
+    """How much increments of rows, (n_rows, n_kinds, n_times), count for each of `worth`."""
     for row in range(len(size)):
         path[:] = 0.0
         path[0, states[0]] = 1.0
         _go_forward(size[row], origin, destination, path)
-        for h in range(len(last)):
-            _go_back(size[row], last[h], origin, destination, path, states[1], weight[row, h])
+        for h in range(len(worth)):
+            _go_back(size[row], worth[h], origin, destination, path, states[1], weight[row, h])
 
 
 @device
@@ -202,11 +211,11 @@ def _go_forward(size, origin, destination, path):
 
 
 @device
-def _go_back(size, end, origin, destination, path, target, weight):
-    """How much increments until a time count for the probability of a state after it."""
+def _go_back(size, worth, origin, destination, path, target, weight):
+    """How much increments count for what being in a state is worth after each time."""
     later, before = np.zeros(path.shape[1]), np.zeros(path.shape[1])
-    later[target] = 1.0
-    for t in range(end - 1, -1, -1):
+    for t in range(len(worth) - 1, -1, -1):
+        later[target] += worth[t]
         for state in range(len(later)):
             total, stay, go = _leaving(size, origin, state, t)
             bend = (stay - go) / total if total > FLAT else -0.5

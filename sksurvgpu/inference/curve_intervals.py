@@ -268,7 +268,6 @@ CURVES = {
     "cumulative_incidence": incidence,
     "risk": incidence,
     "cumulative_hazard": cumulative_hazard,
-    "probability": incidence,
 }
 
 
@@ -283,7 +282,7 @@ class CurveIntervals(Result):
     ----------
     what : str
         The curve: "survival", "cumulative_incidence", "risk" or "cumulative_hazard"; "probability"
-        of a state.
+        of a state, or "expected_time" there.
     times : ndarray of shape (n_times,)
         Times at which it is evaluated.
     estimate : ndarray of shape (n_rows, n_times)

@@ -1,18 +1,18 @@
-"""Confidence intervals of probabilities that follow from several hazards.
+"""Confidence intervals of probabilities and times that follow from several hazards.
 
 Without a penalty they are from standard errors (`_states`), symmetrical in log(-log(1 - p)) as
-those of Fine and Gray's incidences are; with one, quantiles of a bootstrap of the one fit of all
-hazards.
+those of Fine and Gray's incidences are, where p is a probability, or the share of all time; with
+one, quantiles of a bootstrap of the one fit of all hazards.
 """
 
 import numpy as np
-from pandas import Index
+from pandas import DataFrame, Index, RangeIndex
 from scipy.stats import norm
 from sklearn.utils import _safe_indexing
 
 from ..data.checks import check_horizons, check_sample_weight
 from ..data.intervals import check_level
-from ..data.options import is_number, refuse
+from ..data.options import choice, is_number, refuse
 from ..estimators._columns import check_columns
 from ..estimators._hazards import open_hazards
 from ..estimators._occupation import Course, follow
@@ -22,11 +22,13 @@ from ..estimators.joint_baseline import ENORMOUS
 from ..estimators.pipelines import open_pipeline
 from ..information.views import view_of
 from ..patterns.risk_sets.hazards import HazardSpread
-from ._curves import Bounds, Lines, replicate
+from ._curves import Lines, replicate
 from ._rows import check_same, documented, open_rows, read_rows, require_unpenalized
 from ._states import Transition, Transitions
 from .curve_intervals import CurveIntervals, check_replicates
 
+WHAT = "probability", "expected_time"
+TINY = 1e-300  # time for which nobody can be anywhere
 INSTEAD = (
     "Pass `bootstrap(model.joint_, ...)` of the rows of ``model.stack(X, y)``, for which a model "
     "that shares nothing is fitted with `shared=[]`."
@@ -42,6 +44,7 @@ def probability_intervals(
     times,
     *,
     of=None,
+    what="probability",
     state=None,
     strata_new=None,
     start=0.0,
@@ -49,7 +52,7 @@ def probability_intervals(
     bootstrap=None,
     **fit_params,
 ) -> CurveIntervals:
-    """Confidence intervals of incidences of kinds of events, and of probabilities of states.
+    """Confidence intervals of incidences of events, probabilities of states, and times there.
 
     Parameters
     ----------
@@ -63,6 +66,8 @@ def probability_intervals(
         Horizons, increasing.
     of : int or str, optional
         Event by its code or label, or "no event"; the event of interest by default. Or a state.
+    what : {"probability", "expected_time"}, default="probability"
+        That of the state at `times`, or the time that is spent there until then (MultiStateCox).
     state : int or str, optional
         State that all rows are in at the start; the one that no transition enters by default.
     strata_new : array-like of shape (n_rows,), optional
@@ -79,8 +84,8 @@ def probability_intervals(
     Returns
     -------
     result : CurveIntervals
-        Probabilities, their standard errors and bounds; these are NaN where the data do not
-        determine the coefficients that they depend on.
+        Probabilities or times, standard errors and bounds; the last two are NaN where the data do
+        not determine the coefficients that they depend on.
 
     Examples
     --------
@@ -101,28 +106,30 @@ def probability_intervals(
         refuse(start, "start", "pass one number, the same for all rows", TypeError)
     hazards = open_hazards(estimator, y, fit_params.get("strata"), state, of)
     new = {"start": start or None, "strata": strata_new}
+    is_time = choice(what, "what", WHAT) == "expected_time"
+    new["is_time"] = is_time
     estimate = hazards.probability(X_new, horizons, of, state=state, **new)
     if bootstrap is None:
         error = _errors(hazards, X, X_new, horizons, fit_params, **new)
         error[np.isnan(estimate)] = np.nan
-        bounds, interval = _log_log(estimate, error, level), "log-log"
+        whole = np.maximum(horizons - start, TINY) if is_time else 1.0
+        bounds = [whole * p for p in _log_log(estimate / whole, error / whole, level)]
+        interval = "log-log"
     else:
         stacked = estimator.stack(X, y, **fit_params)
         draws = replicate_hazards(hazards, stacked, bootstrap, X_new, horizons, **new)
         draws[:, np.isnan(estimate)] = np.nan
         tail, interval = 0.5 * (1.0 - level), "percentile"
         error, bounds = draws.std(axis=0, ddof=1), np.quantile(draws, [tail, 1.0 - tail], axis=0)
-    with np.errstate(divide="ignore"):
-        hazard, lower, upper = (-np.log1p(-p) for p in (estimate, *bounds))
-    is_incidence = hasattr(estimator, "event_of_interest") and of != NO_EVENT
-    what = "cumulative_incidence" if is_incidence else "probability"
-    index = getattr(X_new, "index", None)
-    bounds = Bounds(hazard, error, (lower, upper), None)
-    return CurveIntervals.of(bounds, what, horizons, index, level, interval)
+    if hasattr(estimator, "event_of_interest") and of != NO_EVENT:
+        what = "cumulative_incidence"
+    index = X_new.index if isinstance(X_new, DataFrame) else RangeIndex(len(estimate))
+    more = (None, None, level, interval, index)
+    return CurveIntervals(what, horizons, estimate, error, *bounds, *more)
 
 
-def _errors(hazards, X, X_new, times, fit_params, *, start, strata):
-    """Standard errors of probabilities of new rows, by the information of the fit."""
+def _errors(hazards, X, X_new, times, fit_params, *, start, strata, is_time):
+    """Standard errors of what is predicted of new rows, by the information of the fit."""
     each, total, joint = [], 0.0, getattr(hazards.estimator, "joint_", None)
     baseline, start = hazards.baseline, start or -np.inf  # events at time 0 count
     for name, (chosen, own) in hazards.outcomes.items():
@@ -151,7 +158,7 @@ def _errors(hazards, X, X_new, times, fit_params, *, start, strata):
         each.append(Transition(*hazards.ends[len(each)], view, lines, place, spread))
     if joint is not None:
         check_same(joint, total)
-    return Transitions.of(each, joint).errors(hazards.state, times, hazards.target)
+    return Transitions.of(each, joint).errors(hazards.state, times, hazards.target, is_time)
 
 
 def _log_log(estimate, error, level):
@@ -163,8 +170,10 @@ def _log_log(estimate, error, level):
         return [-np.expm1(-hazard * np.exp(sign * move)) for sign in (-1.0, 1.0)]
 
 
-def replicate_hazards(hazards, stacked, bootstrap, X_new, times, *, start, strata, reduce=None):
-    """Probabilities of new rows of replicates, (n_replicates, n_rows, n_times).
+def replicate_hazards(
+    hazards, stacked, bootstrap, X_new, times, *, start, strata, is_time=False, reduce=None
+):
+    """Probabilities or times of new rows of replicates, (n_replicates, n_rows, n_times).
 
     Or what `reduce` makes of those of a replicate, and the weights of its rows. `stacked` are rows
     of all hazards.
@@ -180,7 +189,7 @@ def replicate_hazards(hazards, stacked, bootstrap, X_new, times, *, start, strat
     lines = Lines(rows, new, strata, start or -np.inf, fitted.setting)
     grid = np.unique(np.concatenate([lines.event_times(s) for s in np.unique(strata)]))
     grid, n_rows = grid[grid <= times[-1]], len(strata) // n_hazards
-    state, since = np.full(n_rows, hazards.state), np.zeros(n_rows)
+    state, since = np.full(n_rows, hazards.state), np.full(n_rows, start or 0.0)
     never = np.full((n_rows, 1 + np.max(hazards.ends)), np.inf)
 
     def probabilities(of_all, weight):
@@ -191,7 +200,7 @@ def replicate_hazards(hazards, stacked, bootstrap, X_new, times, *, start, strat
         course = Course(of_all, grid, *np.array(hazards.ends).T)
         found = np.empty((3, n_rows, len(times), never.shape[1]))
         follow(course, state, since, times, never, found)
-        found = found[0, :, :, hazards.target]
+        found = found[int(is_time), :, :, hazards.target]
         return found if reduce is None else reduce(found, weight)
 
     base = check_sample_weight(fit_params.get("sample_weight"), len(y))
