@@ -177,7 +177,7 @@ def _leaving(size, origin, state, t):
 
 
 def _worth(grid, times, is_time):
-    """What it adds to be in a state from each time of the grid on, (n_times, n_grid)."""
+    """Gain of being in a state from each time of the grid on, (n_times, n_grid)."""
     if is_time:
         return np.maximum(np.minimum(np.append(grid[1:], np.inf), times[:, None]) - grid, 0.0)
     last = np.searchsorted(grid, times, side="right")

@@ -177,7 +177,7 @@ def _replicate(bootstrap, estimator, table, *, X, y, fit_params, strata, base, t
 
 
 def _replicate_hazards(bootstrap, estimator, table, *, X, y, fit_params, strata, times):
-    """The same with several hazards, whose steps are added up for some rows at a time."""
+    """Average risks of replicates by several hazards, whose steps some rows at a time have."""
     model, X, table = open_pipeline(estimator, X, table)
     hazards = open_hazards(model, y, fit_params.get("strata"), None, None)
     stacked, total = model.stack(X, y, **fit_params), 0.0

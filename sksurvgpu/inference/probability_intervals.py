@@ -124,8 +124,10 @@ def probability_intervals(
     if hasattr(estimator, "event_of_interest") and of != NO_EVENT:
         what = "cumulative_incidence"
     index = X_new.index if isinstance(X_new, DataFrame) else RangeIndex(len(estimate))
-    more = (None, None, level, interval, index)
-    return CurveIntervals(what, horizons, estimate, error, *bounds, *more)
+    lower, upper = bounds
+    return CurveIntervals(
+        what, horizons, estimate, error, lower, upper, None, None, level, interval, index
+    )
 
 
 def _errors(hazards, X, X_new, times, fit_params, *, start, strata, is_time):
