@@ -69,11 +69,7 @@ def time_varying(run):
     label = f"{n:,} x {X.shape[1]:,} (812,432 rows), 10 folds"
     _tell(run, fits, n, times, cv, label=label)
     few = run.pick(n, n, n // 10)  # rows of the exact algorithm, which takes long
-    head, of_head = X[:few], y[:few]
-    for name, more in (("ours", how), ("exact, 1 thread", {"algorithm": "exact", **varying})):
-        one = cox(alpha=penalty / few, **{"n_jobs": 1, **more})
-        times, one = repeat(partial(one.fit, head, of_head))
-        _tell(run, f"{name}, no augmentation, {few:,} rows", few, times, one)
+    head = X[:few], y[:few]
     profile, times = timed_both(lambda: sksurvgpu.profile_likelihood(model, X, y, 0))
     bounds = np.exp(profile.intervals[["lower", "upper"]].to_numpy())
     run.note(
@@ -91,6 +87,11 @@ def time_varying(run):
         curves = kaplan_meier(y, groups=arms)
         sksurvgpu.SurvivalDisplay.from_result(curves, ax=axes[2])
         axes[2].set(xlabel="day", title="Kaplan-Meier curves")
+
+    for name, more in (("ours", how), ("exact, 1 thread", {"algorithm": "exact", **varying})):
+        one = cox(alpha=penalty / few, **{"n_jobs": 1, **more})
+        times, one = repeat(partial(one.fit, *head))
+        _tell(run, f"{name}, no augmentation, {few:,} rows", few, times, one)
 
 
 def _split(run, second, X, y):
