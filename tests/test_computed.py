@@ -36,9 +36,13 @@ from sksurvgpu import (
     wald,
     write_partitions,
 )
+from sksurvgpu.backends.cpu import grouped_gram, tile_gram
+from sksurvgpu.backends.cpu.threads import Threads
+from sksurvgpu.backends.cpu.tile_products import Products
 from sksurvgpu.data.design import codes
 from sksurvgpu.data.design.computed import ComputedColumns
 from sksurvgpu.data.design.kernels import COMPUTED, ONE, SIZE, SQUARE, VALUE
+from sksurvgpu.data.design.tiles import OrderedDesign
 
 N = 600
 KINDS = {
@@ -170,6 +174,39 @@ def test_sums_of_blocks_are_those_of_their_values(frame):
                 out = np.zeros(N)
                 computed.add(some, np.arange(1.0, 8.0), form, out)
                 np.testing.assert_allclose(out, part(values[:, some]) @ np.arange(1.0, 8.0))
+
+
+def test_products_are_those_of_values_and_steps_that_join_later_read_no_row(frame, monkeypatch):
+    rng = np.random.default_rng(6)
+    steps = [
+        StepColumns(columns=of, n_steps=n) for of, n in ((["age", "dose"], 20), (["weight"], None))
+    ]
+    X = make_pipeline(*steps, SplineColumns(columns=["rare"], n_knots=4)).fit_transform(frame)
+    sizes = [block.n_columns for block in X.blocks]
+    assert sizes == [40, N - 1, 4]  # of which the second has more codes than are kept
+    p, order, h = X.n_columns, rng.permutation(N), rng.random(N)
+    ordered, whole = OrderedDesign(X, order), np.tile([0, 1], (p, 1))
+    pieces = np.arange(p), whole, np.zeros(1, int), np.zeros(1, int)
+    products = Products(ordered.tiles, pieces, Threads(1), ordered.computed)
+    passes = mock.Mock(wraps=grouped_gram._add_by_both)
+    monkeypatch.setattr(grouped_gram, "_add_by_both", passes)
+    tables, first = grouped_gram.PairTables(), p - sum(sizes)
+    few = first + np.r_[rng.permutation(20)[:12], 20 + rng.permutation(20)[:12]]
+    every = np.r_[rng.permutation(p)[:90], 0, 0]
+    for columns, knowns, n_passes in (
+        (few, (0, 9, 20), 3),
+        (every, (0, 50, 90), None),
+        (first + np.array([3, 25, 3]), (0, 2), 0),
+    ):
+        values = X[:, columns].to_scipy().toarray()[order]
+        expected, passes.call_count = (values.T * h) @ values, 0
+        for known in knowns:
+            rows = tile_gram.rows_of_gram(products, columns, known, h, tables)
+            np.testing.assert_allclose(rows, expected[known:], rtol=1e-12, atol=1e-12)
+            assert n_passes in (None, passes.call_count)
+        sample = np.where(rng.random(N) < 0.2, h, 0.0)
+        rows = tile_gram.rows_of_gram(products, columns, 0, sample)
+        np.testing.assert_allclose(rows, (values.T * sample) @ values, rtol=1e-12, atol=1e-12)
 
 
 def _at_once(function, columns):

@@ -93,8 +93,7 @@ class StepColumns(AdditiveColumns, auto_wrap_output_keys=None):
         return labels
 
     def _blocks(self, values):
-        most = max(map(len, self._learned))
-        dtype = np.min_scalar_type(most)
+        dtype = np.min_scalar_type(max(map(len, self._learned)))
         codes = np.empty((len(values), len(values[0])), dtype)
         for v, (own, thresholds) in enumerate(zip(values, self._learned, strict=True)):
             codes[v] = np.searchsorted(thresholds, own)

@@ -7,6 +7,7 @@ what it keeps is h, one number a row, and what a pattern's centring keeps of its
 import numpy as np
 
 from . import tile_gram
+from .grouped_gram import PairTables
 from .tile_loads import LOAD_BYTES, load
 
 BLOCK = 512  # neighbouring rows of a sample
@@ -19,6 +20,7 @@ class Model:
         self._products, self._h = products, np.empty(len(eta))
         self._centring = pattern.refer(eta, u, self._h)
         self._loads = None  # of the columns that its matrix has, where bins are few
+        self._tables = PairTables()
 
     @property
     def total(self):
@@ -45,7 +47,7 @@ class Model:
             loads = np.concatenate([self._loads, loads])
         self._loads = loads
         rows = tile_gram.rows_of_model(
-            self._products, columns, known, self._h, self._centring, loads
+            self._products, columns, known, self._h, self._centring, loads, self._tables
         )
         new = np.arange(len(rows))
         rows[new, known + new] = curvature[:, 0]

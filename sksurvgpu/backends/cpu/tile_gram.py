@@ -20,14 +20,13 @@ from ...data.design.kernels import COMPUTED, DENSE, ONE, SPARSE
 from ...data.design.tiles import tile_at
 from .bins import CONSTANT
 from .columns import entry_value, lower_bound
-from .grouped_gram import add_grouped, groups_of
+from .grouped_gram import SAMPLED, PairTables, add_grouped, groups_of
 from .optional import write
 from .tile_loads import loads_of_strata
 
 _CHUNK = 4096
 _GAP = 256  # rows without weight that are worth looking up where columns go on, as in samples
 _DENSE_BYTES = 2**24  # of the rows of dense columns that are multiplied at once
-_SPARSE = 0.5  # share of rows with weight, of fewer dense columns are copied without the others
 
 
 @device
@@ -124,7 +123,7 @@ class ColumnSplit(NamedTuple):
         )
         grouped = groups_of(products, products.source[columns], dense)
         if grouped:
-            dense = np.setdiff1d(dense, np.concatenate([where for where, _ in grouped]))
+            dense = np.setdiff1d(dense, np.concatenate([where for where, *_ in grouped]))
         return cls(paired, dense, grouped, single)
 
 
@@ -154,9 +153,9 @@ def count(products, columns, group_of_row, n_groups):
     return pairs, by_blas, entries, copies * entries
 
 
-def rows_of_model(products, columns, known, h, centring, loads):
+def rows_of_model(products, columns, known, h, centring, loads, tables=None):
     """Rows ``known:`` of the model's matrix over columns; `loads` (None: a bin a stratum)."""
-    rows = rows_of_gram(products, columns, known, h)
+    rows = rows_of_gram(products, columns, known, h, tables)
     if loads is None:
         _subtract_strata(rows, products, columns, h, centring, known)
     else:
@@ -179,8 +178,8 @@ def centred_rows(products, columns, h):
     return rows
 
 
-def rows_of_gram(products, columns, known, h_copies):
-    """Rows ``known:`` of X' diag(h) X over columns."""
+def rows_of_gram(products, columns, known, h_copies, tables=None):
+    """Rows ``known:`` of X' diag(h) X over columns; `tables` are those of the same h."""
     rows = np.zeros((len(columns) - known, len(columns)))
     if not products.n_base:
         return rows
@@ -191,8 +190,7 @@ def rows_of_gram(products, columns, known, h_copies):
         _mirror(rows[:, known:])
     _add_dense(products, source, split.dense, h, known, rows)
     if split.grouped:
-        others = np.sort(np.concatenate([split.paired, split.dense]))
-        add_grouped(products, source, split.grouped, others, h, known, rows)
+        add_grouped(products, source, split, h, known, rows, tables or PairTables())
     if len(split.single) or (len(split.dense) and len(split.paired)):
         _add_single(products, columns, split, h_copies, known, rows)
     return rows
@@ -235,7 +233,7 @@ def _add_dense(products, source, dense, h, known, rows):
         values = _rows_of_values(tile, source[dense], products.computed)
         root = np.sqrt(np.maximum(h[tile.first : tile.end], 0.0))  # may be negative by rounding
         some = np.flatnonzero(root)
-        is_sample = len(some) < _SPARSE * tile.n_rows
+        is_sample = len(some) < SAMPLED * tile.n_rows
         for low in range(0, len(some) if is_sample else tile.n_rows, chunk):
             which = some[low : low + chunk] if is_sample else slice(low, low + chunk)
             part = values(which)

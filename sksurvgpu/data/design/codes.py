@@ -14,6 +14,8 @@ from .computed import ComputedBlock
 from .kernels import ONE, SIZE, SQUARE
 
 FEW_CODES = 256  # whose sums are so small that four of each stay in the nearest cache
+FEW_SUMS = 2**14  # by code and by label, that stay in a cache
+TILE = 2**14  # rows, whose numbers stay in cache for all variables
 
 
 def part_of(values, form):
@@ -79,6 +81,10 @@ class CodedColumns(ComputedBlock):
     def _ptr(self):
         return np.cumsum([0] + [basis.n_columns for basis in self.bases])
 
+    @cached_property
+    def _most(self):
+        return max(basis.n_codes for basis in self.bases)
+
     @property
     def nbytes(self):
         return self.codes.nbytes + sum(basis.nbytes for basis in self.bases)
@@ -95,54 +101,63 @@ class CodedColumns(ComputedBlock):
 
     def sums(self, columns, numbers, form, label=None, n_labels=1):
         out = np.empty((len(columns), n_labels))
-        for v, some, own in self.by_variable(columns):
-            if label is None:
-                out[some] = self.bases[v].sums(self._by_code(v, numbers), own, form)
-                continue
-            group, values = self._label(v, own)  # of fewer than codes, where labels are many
+        every = list(self.by_variable(columns))
+        if label is None:
+            by_code = np.zeros((len(every), 4 if self._most <= FEW_CODES else 1, self._most))
+            add_by_code(self.codes, np.array([v for v, *_ in every], int), numbers, by_code)
+            for (v, some, own), sums in zip(every, by_code.sum(axis=1), strict=True):
+                out[some] = self.bases[v].sums(sums[: self.bases[v].n_codes, None], own, form)
+            return out
+        for v, some, own in every:
+            group, values = self._label(v, own, FEW_SUMS // n_labels)
             by_group = np.zeros((len(values), n_labels))
             add_by_code_and_label(group, label, numbers, by_group)
             out[some] = part_of(values, form).T @ by_group
         return out
 
-    def _by_code(self, v, numbers):
-        n_codes = self.bases[v].n_codes
-        by_code = np.zeros((4 if n_codes <= FEW_CODES else 1, n_codes))
-        add_by_code(self.codes[v], numbers, by_code)
-        return by_code.sum(axis=0)[:, None]
-
     def groups(self, columns):
         for v, some, own in self.by_variable(columns):
-            yield some, partial(self._label, v, own)
+            key = v if self.bases[v].n_codes <= FEW_CODES else None
+            yield some, key, partial(self._label, v, own, FEW_CODES)
 
-    def _label(self, v, columns):
+    def _label(self, v, columns, few):
+        """Codes of rows and values by them; where these are not few, by what columns tell apart."""
+        if self.bases[v].n_codes <= few:
+            return self.codes[v], self.bases[v].values(columns)
         group, values = self.bases[v].grouped(columns)
-        return group.astype(np.min_scalar_type(len(values)))[self.codes[v]], values
+        return np.take(group.astype(np.min_scalar_type(len(values))), self.codes[v]), values
 
     def add(self, columns, coef, form, out):
-        for v, some, own in self.by_variable(columns):
-            add_of_code(self.codes[v], self.bases[v].combine(own, coef[some], form), out)
+        every = list(self.by_variable(columns))
+        by_code = np.zeros((len(every), self._most))
+        for (v, some, own), to in zip(every, by_code, strict=True):
+            to[: self.bases[v].n_codes] = self.bases[v].combine(own, coef[some], form)
+        add_of_code(self.codes, np.array([v for v, *_ in every], int), by_code, out)
 
     def values(self, columns, rows):
         out = np.empty((len(columns), len(rows)))
         for v, some, own in self.by_variable(columns):
-            out[some] = self.bases[v].values(own)[self.codes[v, rows]].T
+            write_by_code(self.codes[v, rows], self.bases[v].values(own), some.start, out)
         return out
 
 
 @kernel
-def add_by_code(codes, numbers, out):
+def add_by_code(codes, variables, numbers, out):
     """Add numbers of rows to sums by code, every fourth row to the same ones if there are four:
     the sum of a code that comes twice in a row would have to wait for itself."""
-    n = len(codes)
-    whole = n - n % 4 if len(out) == 4 else 0
-    for i in range(0, whole, 4):
-        out[0, codes[i]] += numbers[i]
-        out[1, codes[i + 1]] += numbers[i + 1]
-        out[2, codes[i + 2]] += numbers[i + 2]
-        out[3, codes[i + 3]] += numbers[i + 3]
-    for i in range(whole, n):
-        out[0, codes[i]] += numbers[i]
+    for low in range(0, len(numbers), TILE):
+        own = numbers[low : low + TILE]
+        n = len(own)
+        for k in range(len(variables)):
+            line, sums = codes[variables[k], low : low + TILE], out[k]
+            whole = n - n % 4 if len(sums) == 4 else 0
+            for i in range(0, whole, 4):
+                sums[0, line[i]] += own[i]
+                sums[1, line[i + 1]] += own[i + 1]
+                sums[2, line[i + 2]] += own[i + 2]
+                sums[3, line[i + 3]] += own[i + 3]
+            for i in range(whole, n):
+                sums[0, line[i]] += own[i]
 
 
 @kernel
@@ -153,7 +168,20 @@ def add_by_code_and_label(codes, label, numbers, out):
 
 
 @kernel
-def add_of_code(codes, by_code, out):
-    """Add the number of each row's code."""
-    for i in range(len(codes)):
-        out[i] += by_code[codes[i]]
+def add_of_code(codes, variables, by_code, out):
+    """Add the number of each row's code, of several variables."""
+    for low in range(0, len(out), TILE):
+        own = out[low : low + TILE]
+        for k in range(len(variables)):
+            line, of_code = codes[variables[k], low : low + TILE], by_code[k]
+            for i in range(len(own)):
+                own[i] += of_code[line[i]]
+
+
+@kernel
+def write_by_code(codes, values, first, out):
+    """Write columns of values by code as lines from the first one on."""
+    for a in range(values.shape[1]):
+        own, line = values[:, a].copy(), out[first + a]
+        for i in range(len(codes)):
+            line[i] = own[codes[i]]

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
-
-FEWEST_GROUPED = 4  # columns, whose products by BLAS take as long as by label
 
 
 class ComputedBlock(ABC):
@@ -48,11 +46,10 @@ class ComputedBlock(ABC):
         """Entries of some rows (any, in any order), (len(columns), len(rows))."""
 
     def groups(self, columns):
-        """Yield some of the columns, and a function of a label of every row and of their values by
-        label.
+        """Yield some of the columns, the key of labels (None: these depend on the columns), and a
+        function of a label of every row and of the values by label.
 
-        Of blocks whose rows few labels tell apart, so that products of columns are better added up
-        by label; others yield nothing.
+        Blocks whose rows no few labels tell apart yield nothing.
         """
         del columns
         return iter(())
@@ -134,13 +131,17 @@ class ComputedColumns:
         is_moved = order is not None and not np.array_equal(order, np.arange(len(order)))
         self._order = np.asarray(order) if is_moved else None
 
-    def _given(self, numbers):
+    def by_row(self, numbers):
         """Numbers by place, by row."""
         if self._order is None:
             return numbers
         found = np.empty_like(numbers)
         found[self._order] = numbers
         return found
+
+    def by_place(self, numbers):
+        """Numbers by row, by place."""
+        return numbers if self._order is None else numbers[self._order]
 
     def _by_block(self, columns):
         """Blocks, which of the columns are theirs in their order, and the numbers of these."""
@@ -153,8 +154,8 @@ class ComputedColumns:
 
     def sums(self, columns, numbers, form, label, n_labels, over_columns):
         """Sums of computed columns, as `ComputedBlock.sums` has them."""
-        numbers = self._given(numbers)
-        label = None if label is None else self._given(label)
+        numbers = self.by_row(numbers)
+        label = None if label is None else self.by_row(label)
         out = np.empty((len(columns), n_labels))
         for block, some, own in self._by_block(columns):
 
@@ -169,20 +170,13 @@ class ComputedColumns:
         found = np.zeros(len(out))
         for block, some, own in self._by_block(columns):
             block.add(own, coef[some], form, found)
-        out += found if self._order is None else found[self._order]
+        out += self.by_place(found)
 
     def groups(self, columns):
-        """Yield which of the columns have a label in common, and a function of that of every place
-        and of their values by label: where these are so many that it is worth it.
-        """
+        """Yield which of the columns have a label in common, and of these what blocks yield."""
         for block, some, own in self._by_block(columns):
-            for which, labelled in block.groups(own):
-                if len(some[which]) >= FEWEST_GROUPED:
-                    yield some[which], partial(self._in_order, labelled)
-
-    def _in_order(self, labelled):
-        label, values = labelled()
-        return label if self._order is None else label[self._order], values
+            for which, key, labelled in block.groups(own):
+                yield some[which], None if key is None else (id(block), key), labelled
 
     def values(self, columns, places):
         """Values of computed columns at some places, dense."""
