@@ -15,6 +15,7 @@ from sksurvgpu import (
     surv,
     wald,
 )
+from sksurvgpu.data.design import narrow
 from sksurvgpu.data.design.kernels import ONE, SIZE, SQUARE, VALUE
 
 N, P = 301, 40
@@ -126,6 +127,18 @@ def test_sums_do_not_depend_on_who_has_which_columns():
         every = block.sums(np.arange(P), numbers, VALUE)
         for some in (np.array([0, 37]), np.arange(5, 9), np.array([12])):
             assert block.sums(some, numbers, VALUE).tobytes() == every[some].tobytes()
+
+
+def test_rows_beyond_a_tile_and_columns_beyond_a_turn():
+    rng, n_rows, n_columns = np.random.default_rng(4), narrow.TILE + 1234, narrow.AT_ONCE + 3
+    numbers, coef, every = rng.normal(size=n_rows), rng.normal(size=n_columns), np.arange(n_columns)
+    for kind in ("int8", "float32"):
+        values = np.asfortranarray(rng.normal(0.0, 9.0, (n_rows, n_columns)).astype(kind))
+        block, X, out = keep_types(values).blocks[0], values.astype(np.float64), numbers.copy()
+        found = block.sums(every, numbers, VALUE)[:, 0]
+        np.testing.assert_allclose(found, X.T @ numbers, rtol=1e-12, atol=1e-9)
+        block.add(every, coef, VALUE, out)
+        np.testing.assert_allclose(out, numbers + X @ coef, rtol=1e-12, atol=1e-12)
 
 
 def test_frames_and_masks_are_refused():

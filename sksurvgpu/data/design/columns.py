@@ -184,7 +184,7 @@ class Design(Versioned):
     def stored_values(self, j: int) -> np.ndarray:
         """Values of the stored entries of column j, of all rows where it is computed."""
         if self.kind[j] == COMPUTED:
-            return ComputedColumns(self).column(j)
+            return ComputedColumns(self).values(np.array([j]), np.arange(self.n_rows))[0]
         size = self.n_rows if self.kind[j] == DENSE else self.indptr[j + 1] - self.indptr[j]
         if self.kind[j] == INDICATOR:
             return np.ones(size)

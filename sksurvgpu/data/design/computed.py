@@ -185,7 +185,3 @@ class ComputedColumns:
         for block, some, own in self._by_block(columns):
             out[some] = block.values(own, rows)
         return out
-
-    def column(self, j):
-        """All values of one column."""
-        return self.values(np.array([j]), np.arange(self.blocks[0].n_rows))[0]

@@ -21,6 +21,7 @@ from .tables import check_shape, refuse_nonfinite
 TYPES = "bool", "int8", "uint8", "int16", "uint16", "float16", "float32"
 LANES = 64  # sums of a column at once, which wait for nothing and fill registers
 TILE = 8192  # rows, whose numbers stay in cache for all columns
+AT_ONCE, CHUNK = 8, 512  # columns read in turns, as one alone comes slowly; rows of a turn
 PIECE = 2**18  # entries that are copied at once
 
 
@@ -103,10 +104,6 @@ class NarrowColumns(ComputedBlock):
     def nbytes(self):
         return self.lines.nbytes
 
-    @property
-    def _is_half(self):
-        return self.lines.dtype == np.float16
-
     def count_nonfinite(self):
         """Count the NaN and infinite values of each column."""
         found = np.zeros(self.n_columns, np.int64)
@@ -122,10 +119,11 @@ class NarrowColumns(ComputedBlock):
 
     def _pieces(self, columns):
         """Rows, lines of numbers for them, and which of these are the columns."""
-        if self.lines.flags.c_contiguous and not self._is_half:
+        is_half = self.lines.dtype == np.float16
+        if self.lines.flags.c_contiguous and not is_half:
             yield slice(0, self.n_rows), self.lines, columns
             return
-        kept = np.float32 if self._is_half else self.lines.dtype
+        kept = np.float32 if is_half else self.lines.dtype
         # by all columns, so that sums are the same whichever of them a thread has
         step, every = max(TILE // 8, PIECE // max(1, self.n_columns)), np.arange(len(columns))
         for low in range(0, self.n_rows, step):
@@ -133,8 +131,9 @@ class NarrowColumns(ComputedBlock):
             yield rows, np.ascontiguousarray(self.lines[columns, rows], kept), every
 
     def sums(self, columns, numbers, form, label=None, n_labels=1):
-        out, is_by_row = np.zeros((len(columns), n_labels)), not self.lines.flags.c_contiguous
-        if label is None and is_by_row and not self._is_half and len(columns):
+        out = np.zeros((len(columns), n_labels))
+        is_by_row = not (self.lines.flags.c_contiguous or self.lines.dtype == np.float16)
+        if label is None and is_by_row and len(columns):
             # the same bits either way: a sum takes one row after the other
             if columns[-1] - columns[0] >= 2 * len(columns):
                 add_sums_of_some(self.lines.T, columns, numbers, form, out[:, 0])
@@ -172,20 +171,22 @@ def _part(value, form):
 @kernel
 def add_sums_of_lines(lines, which, numbers, form, out):
     """Add sums of lines times numbers of rows."""
-    total = np.empty(LANES)
+    total = np.empty((AT_ONCE, LANES))
     for low in range(0, len(numbers), TILE):
         high = min(low + TILE, len(numbers))
         whole = high - (high - low) % LANES
-        for a in range(len(which)):
-            line = lines[which[a]]
-            total[:] = 0.0
+        for a in range(0, len(which), AT_ONCE):
+            some, total[:] = which[a : a + AT_ONCE], 0.0
             for first in range(low, whole, LANES):
-                x, own = line[first : first + LANES], numbers[first : first + LANES]
-                for k in range(LANES):
-                    total[k] += _part(x[k], form) * own[k]
-            for i in range(whole, high):
-                total[0] += _part(line[i], form) * numbers[i]
-            out[a] += total.sum()
+                own = numbers[first : first + LANES]
+                for c in range(len(some)):
+                    x, sums = lines[some[c]][first : first + LANES], total[c]
+                    for k in range(LANES):
+                        sums[k] += _part(x[k], form) * own[k]
+            for c in range(len(some)):
+                for i in range(whole, high):
+                    total[c, 0] += _part(lines[some[c], i], form) * numbers[i]
+                out[a + c] += total[c].sum()
 
 
 @kernel
@@ -218,8 +219,11 @@ def add_labelled_sums_of_lines(lines, which, numbers, form, label, out):
 def add_lines(lines, which, coef, form, out):
     """Add lines times coefficients to numbers of rows."""
     for low in range(0, len(out), TILE):
-        own = out[low : low + TILE]
-        for a in range(len(which)):
-            x, step = lines[which[a]][low : low + TILE], coef[a]
-            for i in range(len(own)):
-                own[i] += _part(x[i], form) * step
+        high = min(low + TILE, len(out))
+        for a in range(0, len(which), AT_ONCE):
+            for first in range(low, high, CHUNK):
+                own = out[first : min(first + CHUNK, high)]
+                for c in range(a, min(a + AT_ONCE, len(which))):
+                    x, step = lines[which[c]][first : first + CHUNK], coef[c]
+                    for i in range(len(own)):
+                        own[i] += _part(x[i], form) * step
