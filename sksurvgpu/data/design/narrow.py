@@ -29,7 +29,7 @@ def keep_types(values, *, names=None) -> Design:
     """Use a dense matrix in its type (bytes, flags, float16, float32), without a float64 copy.
 
     Fits convert entries as they read them, and sums are in float64. Results are those of the matrix
-    in float64; bytes and flags are read somewhat faster, half precision slower.
+    in float64; bytes, flags and float32 are read faster, half precision slower.
 
     Parameters
     ----------
