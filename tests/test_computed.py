@@ -188,6 +188,8 @@ def test_products_are_those_of_values_and_steps_that_join_later_read_no_row(fram
     ordered, whole = OrderedDesign(X, order), np.tile([0, 1], (p, 1))
     pieces = np.arange(p), whole, np.zeros(1, int), np.zeros(1, int)
     products = Products(ordered.tiles, pieces, Threads(1), ordered.computed)
+    stored = products.entries[products.kind != COMPUTED].sum()
+    assert tile_gram.count_entries(products) == stored + (2 + 1 + 4) * N  # splines, two of steps
     passes = mock.Mock(wraps=grouped_gram._add_by_both)
     monkeypatch.setattr(grouped_gram, "_add_by_both", passes)
     tables, first = grouped_gram.PairTables(), p - sum(sizes)

@@ -118,7 +118,7 @@ class Session:
     def count(self, columns):
         """Counts of what a model over columns would touch, from counts of entries alone."""
         X = self.products
-        every = float(X.entries.sum())
+        every = tile_gram.count_entries(X)
         strata = None if self.plan.few else self.plan.stratum_of_row()
         pairs, multiplied, entries, visits = tile_gram.count(X, columns, strata, self.plan.n_bins)
         return Counts(entries, visits, every, pairs, multiplied, self.pattern.is_exact, X.n_base)

@@ -127,6 +127,14 @@ class ColumnSplit(NamedTuple):
         return cls(paired, dense, grouped, single)
 
 
+def count_entries(products):
+    """Entries of all columns of X; codes of one variable are read once for all its columns."""
+    every = np.arange(len(products.entries))
+    grouped = [where for where, *_ in groups_of(products, every, every)]
+    alone = np.delete(products.entries, np.concatenate([every[:0], *grouped]))
+    return float(alone.sum()) + len(grouped) * products.n_base
+
+
 def count(products, columns, group_of_row, n_groups):
     """Pairs that are added up one by one, products that are not, entries of columns and visits.
 
@@ -141,7 +149,7 @@ def count(products, columns, group_of_row, n_groups):
     pairs = 0.5 * (float(np.dot(in_row, in_row)) + sparse)
     by_blas = 0.5 * len(dense) ** 2 * (n_base + n_groups)
     n_single = len(dense) if len(paired) else 0
-    entries = sparse + (len(dense) + len(single)) * n_base
+    entries = sparse + (len(dense) + len(single) + len(grouped)) * n_base
     pairs += 0.5 * (n_single + len(single) * products.n_pieces) * entries
     pairs += len(grouped) * (0.5 * len(grouped) * n_base + sparse + len(dense) * n_base)
     if group_of_row is None:
