@@ -320,6 +320,16 @@ def test_coordinators_refuse_answers_that_no_site_gives(reason, cox):
         Coordinator(LASSO, send, grid=GRID).fit()
 
 
+def test_refusals_are_shown_as_they_are(cox):
+    """Who reads one at a terminal sees what could move its cursor, or hide words."""
+    sites = sites_of(*cox)
+    refused = wire.Refused("no\x1b[2J\r\n\u202e\ud800")
+    send = send_to(sites) | {"B": spoiling(sites["B"], lambda _: refused, wire.Joined, 0)}
+    with pytest.raises(RefusedError) as caught:
+        Coordinator(LASSO, send, grid=GRID).fit()
+    assert str(caught.value) == r"site 'B' refused: no\x1b[2J\r\n\u202e\ud800."
+
+
 def test_sites_that_are_not_alike_are_refused(cox):
     X, y = cox
     strata = np.repeat(["f", "m"], len(y) // 2)

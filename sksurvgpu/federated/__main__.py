@@ -14,6 +14,7 @@ import numpy as np
 
 from .coordinator import Coordinator
 from .files import Mailbox, only_one, serve
+from .forms import printable
 from .keys import Identity
 from .noise import Noise
 from .rules import Rules
@@ -189,7 +190,7 @@ def _told(coordinator, n_asked, rows_per_time):
     elif len(grid):
         yield f"{len(grid)} of {n_asked} times, from {grid[0]:g} to {grid[-1]:g}, {why}"
     for column, n_sites in coordinator.absent_.items():
-        yield f"zero at {n_sites} site(s), where few rows have it: column {column}"
+        yield f"zero at {n_sites} site(s), where few rows have it: column {printable(column)}"
     if coordinator.n_left_out_:
         yield f"{coordinator.n_left_out_} strata are left out at sites where they have few rows"
 

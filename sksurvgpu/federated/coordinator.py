@@ -248,11 +248,9 @@ class Coordinator:
 
     def _tell(self, engine):
         """Attributes that say what was fitted, and what it took."""
-        names = engine.public.names
-        lacking = np.flatnonzero(engine.n_absent)
-        self.absent_ = {
-            str(j if names is None else names[j]): int(engine.n_absent[j]) for j in lacking
-        }
+        names = engine.public.names or range(len(engine.n_absent))
+        lacking = zip(names, engine.n_absent, strict=True)
+        self.absent_ = {str(name): int(n_sites) for name, n_sites in lacking if n_sites}
         self.n_left_out_, self.blur_ = engine.n_left_out, engine.public.blur
         times = engine.times
         by_stratum = {label: times.of(label) for label in times.labels.tolist()}

@@ -51,6 +51,11 @@ def check_facts(facts) -> None:
     require(is_right, "has columns or an outcome too large to be added up; rescale them")
 
 
+def printable(text) -> str:
+    """One line of what is another party's, and could move a terminal's cursor or hide the rest."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def check_words(words, n_words) -> None:
     """Check words of a sum, or of a part of one."""
     is_right = words.dtype == np.uint64 and words.shape == (n_words,)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .engine import RefusedError
-from .forms import FormError, check_facts, check_words, require
+from .forms import FormError, check_facts, check_words, printable, require
 from .keys import total_of, without_tag
 from .wire import (
     Add,
@@ -115,7 +115,7 @@ class Post:
             self.bytes_up += len(answer)
             del self._waits[name]
             if isinstance(found[name], Refused):
-                raise RefusedError(f"site {name!r} refused: {found[name].reason}.")
+                raise RefusedError(f"site {name!r} refused: {printable(found[name].reason)}.")
         missing = sorted(set(data).difference(found))
         if missing:
             raise RuntimeError(f"site(s) {missing} have not answered; the fit was stopped.")

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from ..estimators._base import PenalizedModel
 from ..penalties.spec import PenaltySpec
+from .forms import printable
 from .noise import Noise
 
 FUNCTIONS = ("bootstrap", "fit_path", "profile_likelihood", "wald")  # that may follow a fit
@@ -97,10 +98,7 @@ class Programme:
         if self.level == "sample":
             whose = self.matrix_of
             lines.append(f"A matrix of columns by columns is told, that of site {whose} alone.")
-        # Texts are a coordinator's, and could move a terminal's cursor, or hide what follows.
-        return "\n".join(
-            "".join(c if c.isprintable() else repr(c)[1:-1] for c in line) for line in lines
-        )
+        return "\n".join(map(printable, lines))
 
 
 def _in_words(packed, most=60):
