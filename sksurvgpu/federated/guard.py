@@ -145,8 +145,7 @@ class Guard:
     def _check_columns(self, chosen):
         """Refuse weights under which a column has few rows, or all but few."""
         every = np.arange(len(self._arranged.rows.source))
-        together = np.zeros(len(chosen), np.int64)
-        if self._rare_at(every, together, np.flatnonzero(chosen)).any():
+        if self._rare_at(every, np.zeros(len(chosen), np.int64), np.flatnonzero(chosen)).any():
             raise NotReleasedError(
                 f"a fold or a draw would have fewer than {self._rules.min_rows} rows of a column; "
                 "ask for fewer folds, or leave out rare columns"

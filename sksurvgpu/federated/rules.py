@@ -126,8 +126,7 @@ def find_absent(rows, rules: Rules) -> np.ndarray:
             reaches &= rows.outcome.start < edges[last]
         unit = None if rows.unit is None else rows.unit[reaches]
         columns = rows.source[np.all(rows.piece_ptr == (first, last), axis=1)]
-        others = np.ones(design.n_columns, bool)
-        others[columns] = False
+        others = ~np.isin(np.arange(design.n_columns), columns)
         reached = design[np.flatnonzero(reaches)]
         is_absent |= _find_rare(reached, unit, rules) & ~others
         reached = without_columns(reached, is_absent | others)
@@ -158,14 +157,14 @@ def find_reference(design, unit, min_rows):
     No row has two of them, so that all rows less those of the columns are the rows of a level that
     has no column. Sums of a column of measured values are no sums of rows, and do not go with them.
     """
-    unit = np.arange(design.n_rows) if unit is None else unit
     run, has = [], np.zeros(design.n_rows, bool)
     for j in range(design.n_columns + 1):
         rows, values = (None, None) if j == design.n_columns else entries_of(design, j)
         if rows is not None and _is_measured(rows, values, unit, min_rows):
             continue
         if rows is None or has[rows].any():
-            if run and few(np.array(len(np.unique(unit[~has]))), min_rows):
+            n_none = np.count_nonzero(~has) if unit is None else len(np.unique(unit[~has]))
+            if run and few(np.array(n_none), min_rows):
                 return run
             run, has[:] = [], False
         if rows is not None and len(rows):
@@ -180,6 +179,8 @@ def _is_measured(rows, values, unit, min_rows):
     The first and second moments, gradient and curvature, make levels of two values.
     """
     distinct, counts = np.unique(values, return_counts=True)
+    if unit is None or len(distinct) < 3:
+        return np.sort(counts)[:-2].sum() >= min_rows
     others = ~np.isin(values, distinct[np.argsort(-counts)[:2]])
     return len(np.unique(unit[rows[others]])) >= min_rows
 
