@@ -288,7 +288,9 @@ def test_newton_steps_along_independent_columns_where_others_are_the_same():
     model, y = Quadratic.of_matrix(X.T @ X), rng.normal(size=40)
     penalty = ElasticNet(1.0).at(0.0, np.ones(16), np.zeros(16, bool))
     unit, slope = np.sqrt(model.curvature), X.T @ y
-    found = minimize_on_model(model, penalty, np.arange(16), np.zeros(16), slope.copy(), unit, 1e-11)
+    found = minimize_on_model(
+        model, penalty, np.arange(16), np.zeros(16), slope.copy(), unit, 1e-11
+    )
     assert (np.abs(slope - model.matrix @ found) / unit).max() <= 1e-7
     nearest = X @ (np.linalg.lstsq(X / unit, y, rcond=None)[0] / unit)
     np.testing.assert_allclose(X @ found, nearest, atol=1e-6)
