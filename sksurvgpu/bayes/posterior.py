@@ -11,7 +11,7 @@ import numpy as np
 from pandas import DataFrame, Index, concat
 
 from .._tables import Result, counted
-from ..data.intervals import check_level, with_ratios
+from ..data.intervals import check_level, tails, with_ratios
 from ..data.options import is_whole
 from .arviz import to_arviz
 from .chains import Schedule
@@ -221,7 +221,7 @@ class Posterior(Result):
     @property
     def intervals(self) -> Any:
         """Posterior means and intervals, a DataFrame by feature: ``coef``, ``lower``, ``upper``."""
-        lower, upper = self.quantile("coef", _tails(self.level)).reshape(2, -1)
+        lower, upper = self.quantile("coef", tails(self.level)).reshape(2, -1)
         columns = {"coef": self.mean("coef").ravel(), "lower": lower, "upper": upper}
         return DataFrame(columns, index=Index(self._numbers_of("coef"), name="feature"))
 
@@ -252,7 +252,7 @@ class Posterior(Result):
         table = DataFrame({"mean": self.mean(name).ravel(), "sd": self.sd(name).ravel()})
         bounds = np.full((2, size), np.nan)
         if name in self.draws:
-            bounds = self.quantile(name, _tails(level)).reshape(2, size)
+            bounds = self.quantile(name, tails(level)).reshape(2, size)
         table["lower"], table["upper"] = bounds
         if name == "coef":
             table = with_ratios(table.rename(columns={"mean": "coef"}), self.effect)
@@ -384,7 +384,3 @@ class Posterior(Result):
 
     def _notes(self):
         return self._doubts
-
-
-def _tails(level):
-    return [0.5 * (1.0 - level), 0.5 * (1.0 + level)]

@@ -11,6 +11,11 @@ def check_level(level) -> float:
     return number(level, "level", "must lie between 0 and 1, such as 0.95", above=0, below=1)
 
 
+def tails(level):
+    """Shares below the bounds of an interval that leaves as much on either side."""
+    return 0.5 * (1.0 - level), 0.5 * (1.0 + level)
+
+
 def with_ratios(table, effect):
     """Table with coef, lower and upper, and the same on the scale of a ratio, if it is one."""
     if effect is None:

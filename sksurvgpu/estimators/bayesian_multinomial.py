@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from ..backends import choose_sampling
 from ..bayes.multinomial import MultinomialGibbs, MultinomialHmc, collapse_rows
 from ..data.checks import check_sample_weight
-from ..data.intervals import check_level
+from ..data.intervals import check_level, tails
 from ..data.outcomes.categories import read_categories
 from ..data.partitioned import require_in_memory
 from ..data.vectors import check_length
@@ -256,9 +256,8 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
         interval : ndarray of shape (n_samples, n_classes, 2)
             Lower and upper bounds.
         """
-        level = check_level(level)
-        tails = 0.5 * (1.0 - level), 0.5 * (1.0 + level)
-        bounds = [np.quantile(drawn, tails, axis=0) for drawn in self._probabilities(X)]
+        shares = tails(check_level(level))
+        bounds = [np.quantile(drawn, shares, axis=0) for drawn in self._probabilities(X)]
         return np.moveaxis(np.concatenate(bounds, axis=1), 0, -1)
 
     def sample_predictive(self, X, n_draws=None, random_state=None):

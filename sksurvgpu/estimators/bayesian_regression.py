@@ -11,7 +11,7 @@ from ..bayes.priors import HorseshoePrior, Lasso, Ridge
 from ..bayes.reduction import GaussianRows, reduce_rows
 from ..bayes.regression import SAMPLERS
 from ..data.checks import check_sample_weight
-from ..data.intervals import check_level
+from ..data.intervals import check_level, tails
 from ..data.outcomes.counts import read_numbers
 from ..data.partitioned import require_in_memory
 from ._bayes import OF_CHAINS, BayesianModel, choose_draws, matrix_of, mixture_quantile
@@ -293,12 +293,11 @@ class BayesianLasso(RegressorMixin, BayesianModel):
         if kind not in ("new", "mean"):
             raise ValueError(f"`kind` is {kind!r}, must be 'new' or 'mean'.")
         X = self._read_features(X)
-        tails = 0.5 * (1.0 - level), 0.5 * (1.0 + level)
-        sd = np.sqrt(self._drawn("sigma2"))
+        shares, sd = tails(level), np.sqrt(self._drawn("sigma2"))
         interval = [
-            np.quantile(drawn, tails, axis=1).T
+            np.quantile(drawn, shares, axis=1).T
             if kind == "mean"
-            else np.column_stack([mixture_quantile(drawn, sd, tail) for tail in tails])
+            else np.column_stack([mixture_quantile(drawn, sd, tail) for tail in shares])
             for drawn in self._predictors(X)
         ]
         return np.concatenate(interval)

@@ -11,6 +11,7 @@ from scipy.stats import norm
 from .._warnings import warn
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
+from ..data.intervals import tails
 from ..estimators.baseline import Baseline, cumulative_hazard, gained
 from ..estimators.fitted import Setting, fitted_of
 from ..information.inverse import Inverse
@@ -210,9 +211,8 @@ def _bounds(hazard, relative, z, interval):
 def by_replicates(result, lines, times, level, band, base, curve) -> Bounds:
     """Bounds from the curves of a bootstrap's replicates."""
     found = np.sort(replicate(lines, result, times, base), axis=0)
-    tail = 0.5 * (1.0 - level)
     hazard, error = lines.hazards(times).sum(axis=0), curve(found).std(axis=0, ddof=1)
-    interval = np.quantile(found, tail, axis=0), np.quantile(found, 1.0 - tail, axis=0)
+    interval = tuple(np.quantile(found, tails(level), axis=0))
     if band is None:
         return Bounds(hazard, error, interval, None)
     lower, upper = np.full((2, *hazard.shape), np.nan)

@@ -21,7 +21,7 @@ from .._tables import Result, counted
 from ..data.by_column import find_column
 from ..data.checks import check_horizons, check_sample_weight
 from ..data.design.columns import build_design
-from ..data.intervals import check_level
+from ..data.intervals import check_level, tails
 from ..data.partitioned import require_in_memory
 from ..data.vectors import check_order, check_row_values
 from ..estimators._hazards import HazardModels, open_hazards
@@ -262,12 +262,12 @@ class AverageRisk(Result):
         found, contrasts = {"risk": risks}, {}
         if draws is not None:
             found["standard_error"] = draws.std(axis=1, ddof=1)
-            found["lower"], found["upper"] = _quantiles(draws, level)
+            found["lower"], found["upper"] = np.quantile(draws, tails(level), axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             for name, compare in (("difference", np.subtract), ("ratio", np.divide)):
                 contrasts[name] = compare(risks[1:], risks[0])
                 if draws is not None:
-                    bounds = _quantiles(compare(draws[1:], draws[0]), level)
+                    bounds = np.quantile(compare(draws[1:], draws[0]), tails(level), axis=1)
                     contrasts |= {f"{name}_lower": bounds[0], f"{name}_upper": bounds[1]}
         apart = _table(contrasts, names[1:], times)
         n_replicates = 0 if draws is None else len(draws[0])
@@ -302,12 +302,6 @@ class AverageRisk(Result):
 
     def _head(self, n):
         return self.risks.head(n), len(self.risks)
-
-
-def _quantiles(draws, level):
-    """Limits over replicates, the second axis."""
-    tail = 0.5 * (1.0 - level)
-    return np.quantile(draws, [tail, 1.0 - tail], axis=1)
 
 
 def _table(columns, names, times):

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from sklearn.utils import _safe_indexing
 
 from ..data.checks import check_horizons, check_sample_weight
-from ..data.intervals import check_level
+from ..data.intervals import check_level, tails
 from ..data.options import choice, is_number, refuse
 from ..estimators._columns import check_columns
 from ..estimators._hazards import open_hazards
@@ -119,8 +119,8 @@ def probability_intervals(
         stacked = estimator.stack(X, y, **fit_params)
         draws = replicate_hazards(hazards, stacked, bootstrap, X_new, horizons, **new)
         draws[:, np.isnan(estimate)] = np.nan
-        tail, interval = 0.5 * (1.0 - level), "percentile"
-        error, bounds = draws.std(axis=0, ddof=1), np.quantile(draws, [tail, 1.0 - tail], axis=0)
+        error, bounds = draws.std(axis=0, ddof=1), np.quantile(draws, tails(level), axis=0)
+        interval = "percentile"
     if hasattr(estimator, "event_of_interest") and of != NO_EVENT:
         what = "cumulative_incidence"
     index = X_new.index if isinstance(X_new, DataFrame) else RangeIndex(len(estimate))

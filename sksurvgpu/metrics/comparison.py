@@ -11,7 +11,7 @@ from pandas import DataFrame, Index, MultiIndex
 from sklearn.utils import check_random_state
 
 from .._warnings import warn
-from ..data.intervals import check_level
+from ..data.intervals import check_level, tails
 from ..data.options import whole
 from ..data.vectors import as_array, check_order
 from .pairs import group_rows
@@ -176,12 +176,11 @@ def _take(values, rows):
 
 def _table(names, lines, estimate, draws, level):
     """Estimates and differences from the first, with limits of replicates, (n, models, values)."""
-    tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
-    lower, upper = np.quantile(draws, tails, axis=0)
+    lower, upper = np.quantile(draws, tails(level), axis=0)
     columns = {"estimate": estimate, "standard_error": draws.std(axis=0, ddof=1)}
     columns |= {"lower": lower, "upper": upper}
     apart = draws - draws[:, :1]
-    lower, upper = np.quantile(apart, tails, axis=0)
+    lower, upper = np.quantile(apart, tails(level), axis=0)
     beyond = np.minimum((apart <= 0.0).sum(axis=0), (apart >= 0.0).sum(axis=0)) + 1
     p_value = np.where(np.isnan(lower), np.nan, np.minimum(2.0 * beyond / (len(draws) + 1), 1.0))
     others = {"difference": estimate - estimate[0], "difference_lower": lower}
