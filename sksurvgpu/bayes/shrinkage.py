@@ -25,6 +25,7 @@ steps and with step 4 alone for scales: Cox model of 500 rows and 20 columns 2,5
 rows and 100 columns 190 and 30.
 """
 
+from collections import namedtuple
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -114,15 +115,8 @@ class Frame(NamedTuple):
     log_det: np.ndarray  # (B,), of A
 
 
-class SeenPoint(NamedTuple):
+class SeenPoint(namedtuple("SeenPoint", [*ChainPoints._fields, "loglik", "gradient"])):
     """Where chains are, as `ChainPoints`, and what the likelihood alone is there."""
-
-    q: np.ndarray
-    position: np.ndarray
-    value: np.ndarray
-    slope: np.ndarray
-    loglik: np.ndarray
-    gradient: np.ndarray
 
     is_finite, energy = ChainPoints.is_finite, ChainPoints.energy
 

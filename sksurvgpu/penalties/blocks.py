@@ -14,6 +14,7 @@ norm of what is left to the radial penalty's minimum for one variable (Simon, Fr
 Tibshirani, 2013, JCGS 22).
 """
 
+from collections import namedtuple
 from functools import cache
 from math import sqrt
 from typing import Any, NamedTuple
@@ -48,22 +49,8 @@ class Grouped(NamedTuple):
     vectors: np.ndarray  # their eigenvectors, which are columns
 
 
-class GroupedFolded(NamedTuple):
-    """Strengths of columns and their blocks, with the knots and bounds of `folded.Folded`."""
-
-    l1: np.ndarray
-    l2: np.ndarray
-    within: np.ndarray
-    member: np.ndarray
-    size: np.ndarray
-    at: np.ndarray
-    eigenvalues: np.ndarray
-    matrix: np.ndarray
-    vectors: np.ndarray
-    flat: np.ndarray
-    knot: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
+# Strengths of columns and their blocks, with the knots and bounds of `folded.Folded`.
+GroupedFolded = namedtuple("GroupedFolded", [*Grouped._fields, "flat", "knot", "lower", "upper"])
 
 
 @njit(error_model="numpy")
