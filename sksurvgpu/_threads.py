@@ -5,6 +5,7 @@ which may be a path of penalties on all rows.  So long work in threads asks betw
 (`go_on`) whether its caller, or a caller of its caller, still waits for it.
 """
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -14,6 +15,13 @@ import numpy as np
 LOOK_UP = 0.5  # seconds
 
 _of_thread = threading.local()
+
+
+def usable_cpus() -> int:
+    """CPUs that this process may use, which a container or a job scheduler limits."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class Abandoned(BaseException):

@@ -93,19 +93,14 @@ def _version_of(package):
         return "not installed"
 
 
-def _usable_cpus():
-    """CPUs that this process may use, which a container or a job scheduler limits."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()
-
-
 def _thread_rows():
     import numba
 
+    from ._threads import usable_cpus
+
     return [
         ("CPUs", os.cpu_count()),
-        ("usable CPUs", _usable_cpus()),
+        ("usable CPUs", usable_cpus()),
         ("numba threads", numba.config.NUMBA_NUM_THREADS),
         ("numba layers", " ".join(numba.config.THREADING_LAYER_PRIORITY)),
         ("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "not set")),
@@ -113,18 +108,14 @@ def _thread_rows():
 
 
 def _cuda_rows(driver):
+    from .backends import explain
+
     rows = [("driver", f"CUDA {driver.version}" if driver.version else "none")]
     rows += [(f"device {i}", name) for i, name in enumerate(driver.devices)]
     if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
         rows.append(("simulator", "on (NUMBA_ENABLE_CUDASIM)"))
     rows += [("missing", what) for what in _missing_for_cuda(driver)]
-    return [*rows, ("auto", _explain_auto())]
-
-
-def _explain_auto():
-    from .backends import explain
-
-    return explain("auto")[1]
+    return [*rows, ("auto", explain("auto")[1])]
 
 
 def _missing_for_cuda(driver):

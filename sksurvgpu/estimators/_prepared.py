@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
@@ -10,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._threads import usable_cpus
 from ..data.outcomes.checksum import checksum
 from ..penalties import Given, PenaltySpec
 from ..routes import Route
@@ -37,11 +37,7 @@ def count_threads(n_jobs: int | None) -> int:
         raise ValueError("`n_jobs` is 0; pass None, a number of threads, or -1 for all cores.")
     if n_jobs > 0:
         return int(n_jobs)
-    try:
-        n_cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        n_cores = os.cpu_count() or 1
-    return max(1, n_cores + 1 + int(n_jobs))
+    return max(1, usable_cpus() + 1 + int(n_jobs))
 
 
 def options_of(estimator) -> Options:
