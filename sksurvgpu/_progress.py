@@ -127,7 +127,9 @@ class Line:
         if not self._close():
             return
         if self._is_passing:
-            self._wipe()
+            if self._width:
+                print(f"\r{'':<{self._width}}\r", end="", flush=True)
+                self._width = 0
             return
         if text is None:
             aside = seconds_of_compiling() - self._aside
@@ -156,11 +158,6 @@ class Line:
             text = text[: get_terminal_size().columns - 1]
         covered, self._width = self._width, len(text)
         print(f"\r{text:<{covered}}", end="\n" if is_last else "", flush=True)
-
-    def _wipe(self):
-        if self._width:
-            print(f"\r{'':<{self._width}}\r", end="", flush=True)
-            self._width = 0
 
 
 def _is_watched():

@@ -49,11 +49,7 @@ def as_array(values, name, *, keep_objects=False):
     check_unmasked(values, name)
     series = nw.from_native(values, allow_series=True, pass_through=True)
     if isinstance(series, nw.Series):
-        n_missing = series.null_count()
-        if n_missing:
-            raise ValueError(
-                f"`{name}` has {n_missing:,} missing value(s); drop or fill those rows first."
-            )
+        _check_none_missing(series.null_count(), name)
         return series.to_numpy()
     is_array = hasattr(values, "__array__")
     try:
@@ -117,7 +113,7 @@ def check_numbers(values, name, minimum=None) -> np.ndarray:
 
 def _finite(vector, name, minimum, place, remedy):
     if vector.dtype.kind == "O":
-        _check_none_missing(vector, name)
+        _check_none_missing(np.count_nonzero(isna(vector)), name)
     if vector.dtype.kind not in "iuf":
         how = ", such as (end - start).dt.days" if vector.dtype.kind in "mM" else ""
         raise TypeError(f"`{name}` has dtype {vector.dtype}; pass numbers{how}.")
@@ -137,8 +133,7 @@ def _finite(vector, name, minimum, place, remedy):
     return vector
 
 
-def _check_none_missing(vector, name):
-    n_missing = int(np.count_nonzero(isna(vector)))
+def _check_none_missing(n_missing, name):
     if n_missing:
         raise ValueError(
             f"`{name}` has {n_missing:,} missing value(s); drop or fill those rows first."
@@ -201,7 +196,7 @@ def check_labels(values, name, n_rows=None, *, other="X") -> np.ndarray:
     if vector.dtype.kind == "T":  # has no direct cast to fixed-width strings
         vector = vector.astype(object)
     if vector.dtype.kind == "f":
-        _check_none_missing(vector, name)
+        _check_none_missing(np.count_nonzero(isna(vector)), name)
     if vector.dtype.kind == "O":
         vector = from_objects(vector, name, "labels", "pass all integers or all strings")
     if vector.dtype.kind == "S":
@@ -229,7 +224,7 @@ def from_objects(vector, name, noun="values", remedy="pass numbers") -> np.ndarr
 
 def check_comparable(vector, name, noun, remedy):
     """Check that all are text or intervals, or all numbers, none missing; `str` or `Real`."""
-    _check_none_missing(vector, name)
+    _check_none_missing(np.count_nonzero(isna(vector)), name)
     kinds = {type(value) for value in vector}
     for kind, accepted in ((str, (str, Interval)), (Real, (Real, np.bool_))):
         if all(issubclass(found, accepted) for found in kinds):

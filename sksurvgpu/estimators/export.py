@@ -140,7 +140,7 @@ def to_sklearn(estimator):
         if steps and isinstance(steps[-1][1], NamedColumns):  # no other model reads a Design
             steps[-1] = steps[-1][0], steps[-1][1].transformer_
             vars(last).pop("feature_names_in_", None)
-        elif any(_makes_designs(step) for _, step in steps):
+        elif any(isinstance(of, MadeColumns) and getattr(of, "levels_", True) for _, of in steps):
             steps.append(("to_scipy", FunctionTransformer(Design.to_scipy)))
             vars(last).pop("feature_names_in_", None)
         return Pipeline([*steps, (name, last)])
@@ -169,10 +169,6 @@ def to_sklearn(estimator):
         if hasattr(model, name):
             setattr(other, name, getattr(model, name))
     return other
-
-
-def _makes_designs(step):
-    return isinstance(step, MadeColumns) and getattr(step, "levels_", True)  # of CategoryColumns
 
 
 def _open(estimator):

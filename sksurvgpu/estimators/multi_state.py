@@ -216,12 +216,12 @@ class MultiStateCox(HazardModels):
         horizons = check_horizons(times)
         baseline, predictors, codes, start = self._open(X, strata, start)
         state = self._places(state, len(predictors))
-        places = {label: place for place, label in enumerate(self.states_)}
-        origin, destination = np.array([[places[a] for a in ends] for ends in self.transitions_]).T
+        states = self.states_
+        origin, destination = np.array([[*map(states.index, ends)] for ends in self.transitions_]).T
         since = np.zeros(len(state)) if start is None else start
-        ends = _ends(baseline, origin, len(places))[:, codes].T
+        ends = _ends(baseline, origin, len(states))[:, codes].T
         # probabilities, times, and what of the probabilities is not known
-        found = np.zeros((3, len(state), len(horizons), len(places)))
+        found = np.zeros((3, len(state), len(horizons), len(states)))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         steps = baseline.at_steps(horizons[-1])
         gone = start if self.clock == "forward" else None
@@ -243,7 +243,7 @@ class MultiStateCox(HazardModels):
             baseline.timeline.warn_of_unknown(found[0, :, :, 0], horizons, codes)
         self._warn_of_ends(found[2], horizons, ends)
         index = X.index if isinstance(X, DataFrame) else None
-        columns = MultiIndex.from_product([places, horizons], names=["state", "time"])
+        columns = MultiIndex.from_product([states, horizons], names=["state", "time"])
         tables = np.swapaxes(found[:2], 2, 3).reshape(2, len(state), -1)
         return [DataFrame(table, index=index, columns=columns) for table in tables]
 
@@ -252,11 +252,10 @@ class MultiStateCox(HazardModels):
         state = first_state(self) if state is None else state
         given = np.full(n_rows, state) if np.ndim(state) == 0 else state
         given = check_labels(given, "state", n_rows).tolist()
-        places = {label: place for place, label in enumerate(self.states_)}
         for row, label in enumerate(given):
-            if label not in places:
+            if label not in self.states_:
                 raise ValueError(f"`state` is {label!r} in row {row:,}, must be of {self.states_}.")
-        return np.array([places[label] for label in given], np.int64)
+        return np.array([*map(self.states_.index, given)], np.int64)
 
     def _warn_of_ends(self, unknown, horizons, ends):
         """Warn of states whose follow-up ends before somebody may leave them."""

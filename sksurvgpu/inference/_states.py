@@ -89,7 +89,7 @@ class Transitions:
 
     def _block(self, steps, rows, grid, worth, states):
         """Standard errors of some rows, (n_rows, n_times)."""
-        origin, destination = (np.array([getattr(q, end) for q in self.each]) for end in ENDS)
+        origin, destination = np.array([(q.origin, q.destination) for q in self.each]).T
         at = [np.searchsorted(grid, step.time) for step in steps]
         size = np.zeros((len(rows), len(steps), len(grid)))
         for q, step in enumerate(steps):
@@ -113,9 +113,6 @@ class Transitions:
             is_known = self.inverse.determines(contrasts, self.information, self.is_lost)
             error[~is_known.reshape(error.shape)] = np.nan
         return error
-
-
-ENDS = ("origin", "destination")
 
 
 class Increments(NamedTuple):

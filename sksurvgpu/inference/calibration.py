@@ -191,7 +191,7 @@ def calibrate(
         _with_p_values(controls, model, alternative),
         _series({"mean": model[0], "sd": model[2]}),
         _series(dict(zip(MODEL, model, strict=True))),
-        _table_of(left_out),
+        DataFrame(left_out, columns=["kind", "name", "reason"]),
         level,
         alternative,
     )
@@ -333,7 +333,3 @@ def _calibrated(table, is_known, model, level, alternative):
 
 def _series(values):
     return Series(values, dtype=float)
-
-
-def _table_of(left_out):
-    return DataFrame(left_out, columns=["kind", "name", "reason"])

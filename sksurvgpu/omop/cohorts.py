@@ -185,7 +185,8 @@ def compare(target, comparator, common_period, duplicates) -> Cohort:
         in_both = table.groupby("id")["treatment"].transform("nunique") > 1
         keep(~in_both, "in one cohort only")
     keep(~table["id"].duplicated(), "first entry of a person")
-    attrition = _with_lines(attrition, steps)
+    lines = DataFrame(steps, columns=["step", *attrition.columns]).set_index("step")
+    attrition = concat([attrition, lines])
     if not 0 < table["treatment"].sum() < len(table):
         raise NothingToCompareError(
             f"no {'comparator' if table['treatment'].any() else 'treated person'} is left:\n"
@@ -209,8 +210,3 @@ def _beside(target, comparator):
 def _position(step, *indices):
     """Where a step comes in the first account that has it, counted from the end."""
     return min(list(index).index(step) - len(index) for index in indices if step in index)
-
-
-def _with_lines(attrition, steps):
-    lines = DataFrame(steps, columns=["step", *attrition.columns]).set_index("step")
-    return concat([attrition, lines])

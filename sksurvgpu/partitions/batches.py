@@ -80,7 +80,8 @@ def _arguments(batches, outcome, columns, size) -> Iterator[Mapping[str, Any]]:
         return
     if columns:
         raise ValueError("`columns` names columns of tables, which takes an `outcome` beside them.")
-    if isinstance(batches, Mapping) or (isinstance(batches, tuple) and not _is_batch(batches[0])):
+    is_tuple = isinstance(batches, tuple)  # one batch, unless it is of such
+    if isinstance(batches, Mapping) or (is_tuple and not isinstance(batches[0], tuple | Mapping)):
         yield from _cut(_named(batches), size)
         return
     if hasattr(batches, "shape") or not isinstance(batches, Iterable) or isinstance(batches, str):
@@ -90,10 +91,6 @@ def _arguments(batches, outcome, columns, size) -> Iterator[Mapping[str, Any]]:
         )
     for batch in batches:
         yield from _cut(_named(batch), size)
-
-
-def _is_batch(value):
-    return isinstance(value, tuple | Mapping)
 
 
 def _named(batch) -> Mapping[str, Any]:

@@ -176,13 +176,9 @@ def _of_outcome(outcome):
     (first_name, first), *others = columns.items()
     for name, rows in others:
         check_split(name, rows, first_name, first)
-    build = delayed(_build, pure=True)
+    build = delayed(outcome.build, pure=True)
     parts = [
-        build(outcome.build, dict(zip(columns, each, strict=True)))
+        build(**dict(zip(columns, each, strict=True)))
         for each in zip(*(rows.delayed for rows in columns.values()), strict=True)
     ]
     return _rows(parts, source=first.source, lengths=first.lengths)
-
-
-def _build(build, columns):
-    return build(**columns)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from pandas import DataFrame
-from scipy.special import gammaln
+from scipy.special import betaln
 
 from ..data.options import number
 from ..estimators._prepared import sizes_of_rows
@@ -245,7 +245,9 @@ def _tabulate(basis, alphas, coefs, logliks, df, gamma, n_observations):
     bic = -2.0 * loglik + df * np.log(n)
     moved = (coefs.T - basis.rest).T
     n_selected = np.count_nonzero(moved[is_penalized], axis=0)
-    ways = _log_binomial(np.count_nonzero(is_penalized), n_selected)
+    n_penalized = np.count_nonzero(is_penalized)
+    # the logarithm of the binomial coefficient
+    ways = -np.log1p(n_penalized) - betaln(n_selected + 1.0, n_penalized - n_selected + 1.0)
     return DataFrame(
         {
             "alpha": alphas,
@@ -256,7 +258,3 @@ def _tabulate(basis, alphas, coefs, logliks, df, gamma, n_observations):
             "ebic": bic + 2.0 * gamma * ways,
         }
     )
-
-
-def _log_binomial(n, k):
-    return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)

@@ -108,11 +108,6 @@ class CrossValidated(CallbackSupport):
         """Nothing is relaxed before its share is chosen."""
         return None
 
-    def _count_fits(self):
-        """How many fits will be asked for; splitters do not know before they see rows."""
-        n_alphas = self.n_alphas if self.alphas is None else np.size(self.alphas)
-        return n_alphas * (self.cv if isinstance(self.cv, Integral) else 1) * self.n_repeats
-
     @with_callbacks
     def _fit(self, X, y, sample_weight, offset, **given):
         if self.scoring == "concordance" and model_of(self).concordance is None:
@@ -127,7 +122,9 @@ class CrossValidated(CallbackSupport):
             )
         require_strength(self, type(self).__name__)
         check_folder(self.folder)
-        n_fits = self._count_fits()
+        n_alphas = self.n_alphas if self.alphas is None else np.size(self.alphas)
+        # splitters do not know how many before they see rows
+        n_fits = n_alphas * (self.cv if isinstance(self.cv, Integral) else 1) * self.n_repeats
         with closing(prepare(self, X, y, sample_weight, offset, n_fits, **given)) as prepared:
             return self._fit_prepared(X, y, prepared)
 
@@ -152,9 +149,11 @@ class CrossValidated(CallbackSupport):
     def _choose(self, X, y, prepared, progress, folder) -> Choice:
         """Score penalties in all splits, and choose one."""
         splits, points, doubts = self._split(X, y, prepared), [], []
+        ratios = [self.l1_ratio] if self.l1_ratios is None else check_ratios(self.l1_ratios)
         of = describe_call("cross-validation", self, **prepared.describe(), cv=splits.dealing)
         with Journal(folder, of) as journal:
-            for k, (model, mixed) in enumerate(self._mixtures(prepared)):
+            for k, ratio in enumerate(ratios):
+                model, mixed = self._mixture(prepared, ratio)
                 name = f"{k:02d}-" if k else ""
                 evaluate = Evaluation(model, mixed, splits, progress, journal, name)
                 found = model._search(mixed, evaluate)
@@ -164,11 +163,6 @@ class CrossValidated(CallbackSupport):
         chosen = points[position]
         model, mixed = self._mixture(prepared, chosen.l1_ratio)
         return Choice(points, position, model, replace(mixed, gamma=chosen.gamma), doubts)
-
-    def _mixtures(self, prepared):
-        """The model and its problem under every share of the lasso."""
-        ratios = [self.l1_ratio] if self.l1_ratios is None else check_ratios(self.l1_ratios)
-        return (self._mixture(prepared, ratio) for ratio in ratios)
 
     def _mixture(self, prepared, ratio):
         """The model and its problem under a share of the lasso."""

@@ -59,12 +59,12 @@ class Texts(NamedTuple):
 def _as_arrow(series):
     """Bytes and offsets of a column that is kept by Arrow or polars; None of others."""
     native = series.to_native()
-    is_objects = series.implementation.is_pandas_like() and native.dtype == np.dtype(object)
-    if is_objects or find_spec("pyarrow") is None:
+    is_pandas = series.implementation.is_pandas_like()
+    if (is_pandas and native.dtype == np.dtype(object)) or find_spec("pyarrow") is None:
         return None
     import pyarrow
 
-    array = pyarrow.Array.from_pandas(native) if _is_pandas(series) else series.to_arrow()
+    array = pyarrow.Array.from_pandas(native) if is_pandas else series.to_arrow()
     array = array.cast(pyarrow.large_string())
     if isinstance(array, pyarrow.ChunkedArray):
         array = array.combine_chunks()
@@ -72,10 +72,6 @@ def _as_arrow(series):
     ends = np.frombuffer(offsets, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
     buffer = np.frombuffer(data, dtype=np.uint8) if data else np.empty(0, dtype=np.uint8)
     return buffer, ends[:-1], ends[1:]
-
-
-def _is_pandas(series):
-    return series.implementation.is_pandas_like()
 
 
 def _joined(values, label):

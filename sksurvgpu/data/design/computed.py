@@ -76,7 +76,12 @@ class TakenRows(ComputedBlock):
 
     @cached_property
     def _rounds(self):
-        return _rounds_of(self.rows)
+        """Positions in lists of rows, of which each has no row twice."""
+        order = np.argsort(self.rows, kind="stable")
+        is_new = np.diff(self.rows[order], prepend=-1) != 0
+        first = np.maximum.accumulate(np.where(is_new, np.arange(len(order)), 0))
+        number = np.arange(len(order)) - first  # how often the row came before
+        return [order[number == k] for k in range(int(number.max(initial=-1)) + 1)]
 
     @property
     def nbytes(self):
@@ -104,15 +109,6 @@ class TakenRows(ComputedBlock):
 
     def take(self, rows):
         return TakenRows(self.block, self.rows[rows])
-
-
-def _rounds_of(rows):
-    """Positions in lists of rows, of which each has no row twice."""
-    order = np.argsort(rows, kind="stable")
-    is_new = np.diff(rows[order], prepend=-1) != 0
-    first = np.maximum.accumulate(np.where(is_new, np.arange(len(rows)), 0))
-    number = np.arange(len(rows)) - first  # how often the row came before
-    return [order[number == k] for k in range(int(number.max(initial=-1)) + 1)]
 
 
 class ComputedColumns:
