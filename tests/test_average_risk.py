@@ -117,6 +117,19 @@ def test_intervals_are_those_of_refits(kind, monkeypatch):
     assert repr(result).startswith("<AverageRisk in 3 scenarios by 2 times, 80% intervals>")
 
 
+def test_one_bootstrap_serves_all_events_of_a_fit():
+    y, found = competing_risks(CODE, TIME), []
+    models = [CauseSpecificCox(FREE, event_of_interest=k, shared=[]).fit(FRAME, y) for k in (2, 1)]
+    draws = bootstrap(
+        models[0].joint_, *models[0].stack(FRAME, y)[:2], n_replicates=5, random_state=0
+    )
+    models[0].set_params(event_of_interest=1)
+    for model in models:
+        found.append(average_risk(model, FRAME, y, SCENARIOS, TIMES, bootstrap=draws).risks)
+    pd.testing.assert_frame_equal(*found)
+    assert (found[0]["standard_error"] > 0).all()
+
+
 def test_tables_of_any_kind_have_the_same_risks():
     values = FRAME.to_numpy()
     older = values[:, 1] + 10.0

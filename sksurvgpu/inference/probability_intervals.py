@@ -65,9 +65,11 @@ def probability_intervals(
     times : float or array-like of shape (n_times,)
         Horizons, increasing.
     of : int or str, optional
-        Event by its code or label, or "no event"; the event of interest by default. Or a state.
+        Event by its code or label, or "no event"; the event of interest by default. Of
+        MultiStateCox a state, which has to be named.
     what : {"probability", "expected_time"}, default="probability"
-        That of the state at `times`, or the time that is spent there until then (MultiStateCox).
+        That of the state at `times`, or the time that is spent there until then (MultiStateCox);
+        bounds of the latter are those of its share of the whole time.
     state : int or str, optional
         State that all rows are in at the start; the one that no transition enters by default.
     strata_new : array-like of shape (n_rows,), optional
