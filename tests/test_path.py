@@ -57,7 +57,7 @@ def test_fits_are_the_estimators_own(data, params):
     assert path.feature_names.tolist() == single.summary().index.tolist()
 
 
-def test_single_fits_of_wide_data_come_by_way_of_larger_penalties(monkeypatch):
+def test_single_fits_of_wide_data_come_by_way_of_larger_penalties(monkeypatch, capsys):
     """The same optimum, in fewer steps; fits that begin elsewhere, or of tall data, go straight."""
     ways, come_near = [], solve._come_near
     monkeypatch.setattr(solve, "_come_near", lambda *call: ways.append(call) or come_near(*call))
@@ -66,11 +66,13 @@ def test_single_fits_of_wide_data_come_by_way_of_larger_penalties(monkeypatch):
     y = surv(rng.random(60) < 0.7, rng.exponential(size=60) * np.exp(X[:, 0] - X[:, 1]))
     path = fit_path(CoxLassoCCD(tol=1e-10), X, y, n_alphas=30, alpha_min_ratio=0.01)
     assert not ways
-    model = CoxLassoCCD(alpha=path.alphas[-1], tol=1e-10, warm_start=True).fit(X, y)
+    model = CoxLassoCCD(alpha=path.alphas[-1], tol=1e-10, warm_start=True, verbose=2).fit(X, y)
+    assert "by way of 0.8 of the largest penalty" in capsys.readouterr().out
     assert len(ways) == 1 and model.converged_
     np.testing.assert_allclose(model.coef_, path.coefs[:, -1], atol=1e-6)
     monkeypatch.setattr(solve, "NEXT", 1e-3)
-    straight = CoxLassoCCD(alpha=path.alphas[-1], tol=1e-10).fit(X, y)
+    straight = CoxLassoCCD(alpha=path.alphas[-1], tol=1e-10, verbose=2).fit(X, y)
+    assert "by way of" not in capsys.readouterr().out
     np.testing.assert_allclose(model.coef_, straight.coef_, atol=1e-6)
     monkeypatch.undo()
     monkeypatch.setattr(solve, "_come_near", None)

@@ -129,6 +129,8 @@ def _come_near(point, way, null, under, lam):
     done, at = 0, NEXT * null.lam_max
     least = max(lam / NEXT, LEAST_ON_THE_WAY * null.lam_max)
     while at > least:
+        if way.options.verbose > 1:
+            print(f"  by way of {at / null.lam_max:.3g} of the largest penalty")
         goal = null.goal(under(at), 1.0)
         point.objective = goal.penalty.value(point.coef) - point.loglik
         enough = LEFT_ON_THE_WAY * _largest(goal.violation(point))
