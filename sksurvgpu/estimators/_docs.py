@@ -13,7 +13,7 @@ _ENTRIES = entries("""
         largest score of the null model, of which 100 standard errors count at most. By default
         no score is off by more than 1e-4 standard errors.
     max_iter : int, default=1000
-        Most outer iterations.
+        Most outer iterations at a penalty, beside a few at larger ones on the way to it.
     warm_start : bool, default=False
         Start from the previous fit's `coef_` where its length fits.
     backend : {"auto", "cpu", "cuda"}, default="auto"
@@ -163,7 +163,7 @@ _SHARED = {
         dual_gap_ : float
             Upper bound of `objective_` minus the optimum; NaN where some column is unpenalized.
         n_iter_ : int
-            Outer iterations.
+            Outer iterations, also on the way to the penalty.
         converged_ : bool
             Whether `kkt_se_` is at most `kkt_se_bound_`, and no violation of a column with a lasso
             penalty is more than 1 % of that.
