@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 from federation import COX, GRID, OPEN, Exact, draw_cox, fit_over, pooled, sites_of, table
 from sklearn.base import clone
+from test_federated import CASES as FITS
 from test_federated import outcome
 
 from sksurvgpu import (
-    CaseSeriesCCD,
     CoxLassoCCD,
-    LinearCCD,
-    LogisticCCD,
-    PoissonCCD,
     wald,
 )
 from sksurvgpu.federated import Coordinator, RefusedError, Site
@@ -21,15 +18,11 @@ from sksurvgpu.federated import Coordinator, RefusedError, Site
 pytestmark = pytest.mark.filterwarnings("ignore:times are so coarse")
 
 ROBUST = {"then": [("wald", {"robust": True})]}
+SAME = "efron", "delayed entry", "competing"  # others stand for these, or they are refused
 CASES = {
-    "breslow": (CoxLassoCCD(alpha=0), "plain"),
-    "efron, delayed entry": (CoxLassoCCD(alpha=0, ties="efron"), "delayed"),
-    "strata": (CoxLassoCCD(alpha=0), "strata"),
-    "pieces": (CoxLassoCCD(alpha=0, time_varying={2: [300.0]}), "plain"),
-    "logistic": (LogisticCCD(alpha=0), "classes"),
-    "poisson": (PoissonCCD(alpha=0), "counts"),
-    "linear": (LinearCCD(alpha=0), "numbers"),
-    "case series": (CaseSeriesCCD(alpha=0), "persons"),
+    name: (clone(model).set_params(alpha=0), kind)
+    for name, (model, kind) in FITS.items()
+    if name not in SAME
 }
 
 

@@ -120,8 +120,7 @@ def _is_far(point, way, penalty):
     """
     if point.coef.any() or not (way.room.counts and penalty.family.is_convex):
         return False
-    counts = yield from ask(Operations.count, every_column(0))
-    return counts.rows < len(point.coef)
+    return (yield from ask(Operations.count, every_column(0))).rows < len(point.coef)
 
 
 def _come_near(point, way, null, under, lam):
@@ -131,7 +130,7 @@ def _come_near(point, way, null, under, lam):
     while at > least:
         if way.options.verbose > 1:
             print(f"  by way of {at / null.lam_max:.3g} of the largest penalty")
-        goal = null.goal(under(at), 1.0)
+        goal = null.goal(under(at), 0.0)
         point.objective = goal.penalty.value(point.coef) - point.loglik
         enough = LEFT_ON_THE_WAY * _largest(goal.violation(point))
         goal = replace(goal, tolerance=enough)

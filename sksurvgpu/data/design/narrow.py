@@ -104,6 +104,10 @@ class NarrowColumns(ComputedBlock):
     def nbytes(self):
         return self.lines.nbytes
 
+    @property
+    def _is_half(self):
+        return self.lines.dtype == np.float16
+
     def count_nonfinite(self):
         """Count the NaN and infinite values of each column."""
         found = np.zeros(self.n_columns, np.int64)
@@ -119,11 +123,10 @@ class NarrowColumns(ComputedBlock):
 
     def _pieces(self, columns):
         """Rows, lines of numbers for them, and which of these are the columns."""
-        is_half = self.lines.dtype == np.float16
-        if self.lines.flags.c_contiguous and not is_half:
+        if self.lines.flags.c_contiguous and not self._is_half:
             yield slice(0, self.n_rows), self.lines, columns
             return
-        kept = np.float32 if is_half else self.lines.dtype
+        kept = np.float32 if self._is_half else self.lines.dtype
         # by all columns, so that sums are the same whichever of them a thread has
         step, every = max(TILE // 8, PIECE // max(1, self.n_columns)), np.arange(len(columns))
         for low in range(0, self.n_rows, step):
@@ -132,7 +135,7 @@ class NarrowColumns(ComputedBlock):
 
     def sums(self, columns, numbers, form, label=None, n_labels=1):
         out = np.zeros((len(columns), n_labels))
-        is_by_row = not (self.lines.flags.c_contiguous or self.lines.dtype == np.float16)
+        is_by_row = not (self.lines.flags.c_contiguous or self._is_half)
         if label is None and is_by_row and len(columns):
             # the same bits either way: a sum takes one row after the other
             if columns[-1] - columns[0] >= 2 * len(columns):
