@@ -50,8 +50,6 @@ class CurvesDisplay(Display):
             interest, or of ``event_of_interest`` where `CauseSpecificCox` is given another one.
         <<X, strata, labels, ax, **options>>
 
-        Returns
-        -------
         <<drawn>>
         """
         options, given = cls._options_of(estimator, options)
@@ -66,8 +64,6 @@ class CurvesDisplay(Display):
         ----------
         <<functions, labels, ax, **options>>
 
-        Returns
-        -------
         <<drawn>>
         """
         return cls(functions, labels).plot(ax, **options)
@@ -83,8 +79,6 @@ class CurvesDisplay(Display):
             their cumulative incidence or risk.
         <<labels, limits, ax, **options>>
 
-        Returns
-        -------
         <<drawn>>
         """
         functions, names, areas = read_predicted(result, cls._kinds, limits, cls._start)

@@ -15,8 +15,6 @@ _ENTRIES = entries("""
         Where to draw; a new figure by default.
     axes : array of matplotlib Axes, optional
         Where to draw, an axes for each panel; a new figure by default.
-    display : Self
-        This object.
     ax_, figure_ : matplotlib Axes and Figure
         What was drawn on.
     axes_, figure_ : ndarray of matplotlib Axes, and Figure
@@ -67,7 +65,9 @@ _ENTRIES = entries("""
         The times that they are for.
 """)
 _ENTRIES |= {name.partition(", ")[0]: text for name, text in _ENTRIES.items()}
-_ENTRIES["drawn"] = "display : Self\n    What was drawn."  # by a class method
+# Sections, of what a class method returns and of what `plot` does.
+_ENTRIES["drawn"] = "Returns\n-------\ndisplay : Self\n    What was drawn."
+_ENTRIES["display"] = "Returns\n-------\ndisplay : Self\n    This object."
 
 
 class Display:

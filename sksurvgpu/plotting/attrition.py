@@ -60,8 +60,6 @@ class AttritionDisplay(Display):
             What was left.
         <<ax>>
 
-        Returns
-        -------
         <<drawn>>
         """
         attrition = getattr(result, "attrition", None)
@@ -76,8 +74,6 @@ class AttritionDisplay(Display):
         ----------
         <<ax>>
 
-        Returns
-        -------
         <<display>>
         """
         table = self.attrition

@@ -80,8 +80,6 @@ class BalanceDisplay(Display):
             From `cohort.balance`.
         <<kind, n_top, threshold, ax>>
 
-        Returns
-        -------
         <<drawn>>
         """
         return cls(result).plot(ax, kind=kind, n_top=n_top, threshold=threshold)
@@ -101,8 +99,6 @@ class BalanceDisplay(Display):
         threshold : float or None, default=0.1
             Where a line is drawn.
 
-        Returns
-        -------
         <<display>>
         """
         if kind not in KINDS:

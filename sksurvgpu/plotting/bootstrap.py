@@ -85,8 +85,6 @@ class BootstrapDisplay(Display):
             Show only so many coefficients, those whose estimates are farthest from 0.
         <<n_labels, ax>>
 
-        Returns
-        -------
         <<drawn>>
         """
         intervals = read_intervals(result)
@@ -122,8 +120,6 @@ class BootstrapDisplay(Display):
         n_labels : int, default=20
             How many coefficients are named at most; fewer where the figure has no room.
 
-        Returns
-        -------
         <<display>>
         """
         self._check_drawable()

@@ -71,8 +71,6 @@ class CalibrationDisplay(Display):
             From `metrics.calibration`; of a dictionary all, in one figure.
         <<histogram, ax>>
 
-        Returns
-        -------
         <<drawn>>
         """
         results = read_several(result)
@@ -107,8 +105,6 @@ class CalibrationDisplay(Display):
         histogram : bool, default=True
             Draw the distribution of the predicted risks under the axes, as far as these reach.
 
-        Returns
-        -------
         <<display>>
         """
         known = {

@@ -109,8 +109,6 @@ class CoefficientDisplay(Display):
             persons.
         <<xlim, ax>>
 
-        Returns
-        -------
         <<drawn>>
         """
         results = read_several(result)
@@ -143,8 +141,6 @@ class CoefficientDisplay(Display):
             How many coefficients, of those that are not 0.
         <<ratio, numbers, xlim, ax>>
 
-        Returns
-        -------
         <<drawn>>
         """
         [model] = open_pipeline(estimator)
@@ -174,8 +170,6 @@ class CoefficientDisplay(Display):
         xlim : (float, float), optional
             Limits of the axis, of ratios where these are shown; arrows stand for what is beyond.
 
-        Returns
-        -------
         <<display>>
         """
         _check_drawable(self.tables, "tables")

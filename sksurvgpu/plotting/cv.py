@@ -95,8 +95,6 @@ class CVDisplay(Display):
             lasso, the scores are those of its `relax_` and `l1_ratio_`.
         <<ax>>
 
-        Returns
-        -------
         <<drawn>>
         """
         from sklearn.utils.validation import check_is_fitted
@@ -126,8 +124,6 @@ class CVDisplay(Display):
         ----------
         <<ax>>
 
-        Returns
-        -------
         <<display>>
         """
         alphas = self.table["alpha"].to_numpy(dtype=np.float64)

@@ -80,8 +80,6 @@ class EffectsDisplay(Display):
             Values at which effects are 0; by default medians.
         <<ratio, axes>>
 
-        Returns
-        -------
         <<drawn>>
         """
         steps, model = split_pipeline(estimator)
@@ -107,8 +105,6 @@ class EffectsDisplay(Display):
         ----------
         <<axes>>
 
-        Returns
-        -------
         <<display>>
         """
         axis = EffectAxis(self.effect)

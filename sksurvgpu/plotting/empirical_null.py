@@ -67,8 +67,6 @@ class EmpiricalNullDisplay(Display):
             From `calibrate`, by estimates of negative controls.
         <<ratio, ax>>
 
-        Returns
-        -------
         <<drawn>>
         """
         null, controls = getattr(result, "null", None), getattr(result, "controls", None)
@@ -88,8 +86,6 @@ class EmpiricalNullDisplay(Display):
         ratio : bool, default=True
             Show exp(coef) on a logarithmic axis.
 
-        Returns
-        -------
         <<display>>
         """
         points = [self._points(table) for table in (self.controls, self.estimates)]

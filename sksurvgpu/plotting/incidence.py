@@ -68,8 +68,6 @@ class CumulativeIncidenceDisplay(CurvesDisplay):
             Areas around the curves: pointwise intervals.
         <<ax, **options>>
 
-        Returns
-        -------
         <<drawn>>
         """
         check_result(result, AalenJohansen, limits)
@@ -114,8 +112,6 @@ class CumulativeIncidenceDisplay(CurvesDisplay):
             Code or label of the event of the observed curves; all others compete with it.
         <<at_risk, colors, legend_title>>
 
-        Returns
-        -------
         <<display>>
         """
         observed = self._observe(aalen_johansen, groups, at_risk)

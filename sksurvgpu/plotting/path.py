@@ -81,8 +81,6 @@ class PathDisplay(Display):
             absolute values of the coefficients.
         <<highlight, n_labels, ax>>
 
-        Returns
-        -------
         <<drawn>>
         """
         if not all(hasattr(path, name) for name in ("alphas", "coefs", "feature_names")):
@@ -101,8 +99,6 @@ class PathDisplay(Display):
         n_labels : int, default=10
             How many of the coefficients that end largest are named and coloured.
 
-        Returns
-        -------
         <<display>>
         """
         position = self._positions()

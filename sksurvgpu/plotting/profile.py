@@ -82,8 +82,6 @@ class ProfileDisplay(Display):
             From `profile_likelihood`.
         <<columns, ratio, axes>>
 
-        Returns
-        -------
         <<drawn>>
         """
         intervals = read_intervals(result)
@@ -102,8 +100,6 @@ class ProfileDisplay(Display):
         ----------
         <<axes>>
 
-        Returns
-        -------
         <<display>>
         """
         n_panels = len(self.intervals)

@@ -99,8 +99,6 @@ class PropensityDisplay(Display):
         **names : str
             Of tables, their columns ``id=``, ``treatment=`` and ``score=``, if they have others.
 
-        Returns
-        -------
         <<drawn>>
         """
         options.choice(scale, "scale", SCALES)
@@ -135,8 +133,6 @@ class PropensityDisplay(Display):
         ----------
         <<ax>>
 
-        Returns
-        -------
         <<display>>
         """
         edges = np.append(self.bins["lower"], self.bins["upper"].iloc[-1])

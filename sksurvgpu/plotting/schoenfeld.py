@@ -76,8 +76,6 @@ class SchoenfeldDisplay(Display):
             Columns that are shown, by name or by position.
         <<level, axes>>
 
-        Returns
-        -------
         <<drawn>>
         """
         return cls(result, columns, level=level).plot(axes)
@@ -89,8 +87,6 @@ class SchoenfeldDisplay(Display):
         ----------
         <<axes>>
 
-        Returns
-        -------
         <<display>>
         """
         tests = self.result.table.iloc[self.rows]

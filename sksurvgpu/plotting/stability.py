@@ -67,8 +67,6 @@ class StabilityDisplay(Display):
             From `stability_selection`.
         <<n_labels, ax>>
 
-        Returns
-        -------
         <<drawn>>
         """
         return cls(result).plot(ax, n_labels=n_labels)
@@ -82,8 +80,6 @@ class StabilityDisplay(Display):
         n_labels : int, default=10
             How many of the stable coefficients are named and coloured, the most stable first.
 
-        Returns
-        -------
         <<display>>
         """
         result, alphas = self.result, self.result.alphas

@@ -115,8 +115,6 @@ class StackedIncidenceDisplay(Display):
             Names of the events or of the other states; by default their labels or codes.
         <<axes>>
 
-        Returns
-        -------
         <<drawn>>
         """
         if hasattr(estimator, "states_"):
@@ -152,8 +150,6 @@ class StackedIncidenceDisplay(Display):
             Names of the events in the order of their codes; by default "event 1" and so on.
         <<at_risk, axes>>
 
-        Returns
-        -------
         <<drawn>>
         """
         check_result(result, AalenJohansen, None)
@@ -174,8 +170,6 @@ class StackedIncidenceDisplay(Display):
         at_risk : bool, default=False
             Write below the axes how many are at risk in each group; for curves from a result.
 
-        Returns
-        -------
         <<display>>
         """
         if at_risk and self._result is None:

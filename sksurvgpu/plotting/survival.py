@@ -63,8 +63,6 @@ class SurvivalDisplay(CurvesDisplay):
             Curves of at most 20 groups.
         <<labels, limits, ax, **options>>
 
-        Returns
-        -------
         <<drawn>>
         """
         check_result(result, KaplanMeier, limits)
@@ -108,8 +106,6 @@ class SurvivalDisplay(CurvesDisplay):
             Draw 1 minus the survival, the probability of the event, on an axis that fits it.
         <<colors, legend_title>>
 
-        Returns
-        -------
         <<display>>
         """
         observed = self._observe(kaplan_meier, groups, at_risk)

@@ -93,8 +93,6 @@ class TraceDisplay(Display):
             How many these are.
         <<kind, axes>>
 
-        Returns
-        -------
         <<drawn>>
         """
         if not hasattr(posterior, "parameter") or not hasattr(posterior, "worst"):
@@ -128,8 +126,6 @@ class TraceDisplay(Display):
             How many these are.
         <<kind, axes>>
 
-        Returns
-        -------
         <<drawn>>
         """
         _, estimator = split_pipeline(estimator)
@@ -150,8 +146,6 @@ class TraceDisplay(Display):
         kind : {"density", "rank"}, default="density"
             What is drawn beside the traces.
 
-        Returns
-        -------
         <<display>>
         """
         if kind not in KINDS:
