@@ -321,6 +321,31 @@ def test_folds_are_looked_at_for_differences(rows_with_one_censored):
         check(BRESLOW, [142, 143, 144])
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_persons_who_have_a_column_or_lack_it_are_counted_in_every_cell(seed):
+    rng = np.random.default_rng(seed)
+    X = (rng.random((90, 12)) < rng.choice([0.05, 0.5, 0.95], 12)).astype(float)
+    X[:, :2] *= rng.normal(size=(90, 2))  # measured values, which nobody lacks
+    person = rng.integers(0, 40, 90) if seed % 2 else np.arange(90)
+    y = surv(rng.random(90) < 0.5, np.full(90, 10.0), subject=person)
+    arguments = {"X": build_design(X), "y": y}
+    pattern = part_of(arguments, BRESLOW, reader_at(arguments, [10.0], OFF)).pattern_of(m.Recipe())
+    guard = Guard(OFF, pattern.arranged, None)
+    guard._rules = Exact(min_rows=5)
+    order, cell = pattern.arranged.plan.order, rng.integers(0, 3, 90)
+    live = np.flatnonzero(rng.random(90) < 0.8)
+    expected = []
+    for k, x in enumerate(X[order].T != 0.0):
+        sides = [x] if k < 2 else [x, ~x]
+        counts = [
+            len(np.unique(person[order][live][side[live] & (cell[live] == c)]))
+            for side, c in product(sides, range(3))
+        ]
+        expected.append(any(0 < n < 5 for n in counts))
+    assert guard._rare_at(np.arange(12), cell, live).tolist() == expected
+    assert 0 < sum(expected) < 12
+
+
 # -- columns nearly alike -------------------------------------------------------------------------
 def forms_of(x):
     """A column, and the marks of both of its values where it has two."""

@@ -29,11 +29,11 @@ def number_combinations(design) -> np.ndarray:
 
 def tell_rare_combinations(rows, rules) -> str | None:
     """Why sums tell of combinations that few rows have in some cell; None where they do not."""
+    if rules.min_rows <= 1 or rules.blur >= ENOUGH:
+        return None
     number = number_combinations(rows.design)
     n_combinations = int(number.max(initial=-1)) + 1
     if n_combinations > min(rules.max_listed, rows.n_rows / 2):
-        return None
-    if rules.min_rows <= 1 or rules.blur >= ENOUGH:
         return None
     labels = [number, *_cells_of(rows.outcome)]
     if not find_rare(labels, rows.unit, rules.min_rows):

@@ -262,6 +262,7 @@ class _Tokens:
         self._design, self._unit = design, unit
         rows = np.ones(min_rows) if unit is None else np.sort(np.bincount(unit))
         self._most = rows[-(min_rows - 1) :].sum()  # rows of fewer persons than `min_rows`
+        self._of_marks = _tokens_of(np.arange(design.n_rows), np.ones(1))
 
     def __call__(self, j, which):
         return next(tokens for k, tokens in enumerate(self.all(j)) if k == which)
@@ -274,22 +275,25 @@ class _Tokens:
         is_mark = values == values[:1]
         others, marks = values[~is_mark], rows[is_mark]
         if len(others) or np.any(values != 1.0):
-            yield self._of(rows, values)
+            yield self._of(rows, _tokens_of(rows, values))
         if len(others) and (len(rows) < design.n_rows or np.any(others != others[0])):
             return
-        yield self._of(marks, np.ones(len(marks)))
+        yield self._of(marks, self._of_marks[marks])
         if 2 * len(marks) >= design.n_rows - self._most:
             without = np.setdiff1d(np.arange(design.n_rows), marks, assume_unique=True)
-            yield self._of(without, np.ones(len(without)))
+            yield self._of(without, self._of_marks[without])
 
-    def _of(self, rows, values):
-        tokens = mixed(mixed(np.ascontiguousarray(values).view(np.uint64)) + rows.view(np.uint64))
+    def _of(self, rows, tokens):
         if self._unit is None or not len(rows):
             return rows, tokens
         order = np.argsort(self._unit[rows], kind="stable")
         whose = self._unit[rows][order]
         begin = np.flatnonzero(np.diff(whose, prepend=-1))
         return whose[begin], np.add.reduceat(tokens[order], begin)
+
+
+def _tokens_of(rows, values):
+    return mixed(mixed(np.ascontiguousarray(values).view(np.uint64)) + rows.view(np.uint64))
 
 
 def mixed(numbers):

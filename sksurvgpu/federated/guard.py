@@ -6,6 +6,7 @@ few rows where only the rate of a fit depends on it.
 """
 
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -245,12 +246,8 @@ class Guard:
         """Sums without those of few rows; only the rate of a fit depends on what is left out."""
         tables = dict(sums.tables)
         if "loads" in tables:
-            every = np.arange(len(self._arranged.rows.source))
-            columns = every if "curvature" in request.want else request.columns
-            is_rare, bins = np.zeros(len(columns), bool), getattr(self._plan, "part_bins", None)
-            for index in () if bins is None else (bins.exit_bin, bins.enter_bin):
-                if index is not None:
-                    is_rare |= self._rare_at(columns, index, self._tables[0].rows)
+            some = slice(None) if "curvature" in request.want else request.columns
+            is_rare = self._is_rare_by_bin[some]
             tables["loads"] = np.where(is_rare[:, None], 0.0, tables["loads"])
         if "gram" in tables:
             tables["gram"] = self._without_rare_pairs(request, tables)
@@ -264,24 +261,36 @@ class Guard:
         place = np.concatenate([place[place >= plan.first[b]] + plan.shift[b] for b in pieces])
         return place, bool(np.all(values == values[:1]))
 
+    @cached_property
+    def _is_rare_by_bin(self):
+        """Columns that few rows have, or all but few, in some bin of a part."""
+        every, is_rare = np.arange(len(self._arranged.rows.source)), False
+        bins = getattr(self._plan, "part_bins", None)
+        for index in () if bins is None else (bins.exit_bin, bins.enter_bin):
+            if index is not None:
+                is_rare = is_rare | self._rare_at(every, index, self._tables[0].rows)
+        return np.broadcast_to(is_rare, every.shape)
+
     def _rare_at(self, columns, index, live):
         """Columns that few of some rows have, or all but few, at some number of an index."""
-        found = np.zeros(len(columns), bool)
+        whose = live if self._unit is None else self._unit[live].astype(np.int64)
+        n = whose.max(initial=0) + 1
+        code, found = index[live] * n + whose, np.zeros(len(columns), bool)
+        persons, person, size = np.unique(code, return_inverse=True, return_counts=True)
+        cell = persons // n
+        n_persons, of_row = np.bincount(cell), np.full(len(self._weight), len(persons))
+        of_row[live] = person
         for at, k in enumerate(columns):
-            has, (rows, is_mark) = np.zeros(len(self._weight), bool), self._rows_of(k)
-            has[rows] = True
-            sides = [live[has[live]], live[~has[live]]][: 1 + is_mark]
-            counts = np.concatenate([self._count(index, side) for side in sides])
+            rows, is_mark = self._rows_of(k)
+            own = of_row[rows]
+            whole = own = own[own < len(persons)]
+            if self._unit is not None:
+                own, times = np.unique(own, return_counts=True)
+                whole = own[times == size[own]]
+            has, whole = (np.bincount(cell[of], minlength=len(n_persons)) for of in (own, whole))
+            counts = np.concatenate([has, n_persons - whole][: 1 + is_mark])
             found[at] = few(counts, self._rules.min_rows).any()
         return found
-
-    def _count(self, index, rows):
-        """Persons among some rows, by their numbers in an index of rows."""
-        numbers = index[rows].astype(np.int64)
-        if self._unit is None:
-            return np.bincount(numbers)
-        n_units = int(self._unit.max(initial=0)) + 1
-        return np.bincount(np.unique(numbers * n_units + self._unit[rows]) // n_units)
 
     def _having(self, columns):
         """Matrix of which copies of rows have a column, and whether that is a mark."""

@@ -176,8 +176,8 @@ def _of_slopes(problem, request, public):
         if joins:
             loads = of_column if "curvature" in want else of_some
             found["loads"] = Numbers((len(loads), n_bins), loads[:, None], coarse=True)
-    pairs = of_some[:, None] + of_some
     if "gram" in want:  # beside jumps an information is made of it
+        pairs = of_some[:, None] + of_some
         found["gram"] = Numbers((q, q), pairs, coarse="jumps" not in want, symmetric=True)
     if "jumps" in want:
         cells = Numbers((q, plan.n_cells), of_some[:, None], "own")
@@ -185,7 +185,7 @@ def _of_slopes(problem, request, public):
         if problem.likelihood.uses_ties:
             found["tied_jumps"] = cells
     if "meat" in want:
-        found["meat"] = Numbers((q, q), pairs + 2 * y, symmetric=True)
+        found["meat"] = Numbers((q, q), of_some[:, None] + of_some + 2 * y, symmetric=True)
     return found
 
 

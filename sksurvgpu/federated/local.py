@@ -17,7 +17,7 @@ from ..backends.sums.part import Part
 from ..backends.sums.recipes import make_weight
 from .guard import Guard
 from .reading import Reader
-from .rules import NotReleasedError, OutsideError, find_absent
+from .rules import NotReleasedError, OutsideError
 from .times import flags_of
 
 MOST_GUARDS = 16  # that are kept, each some numbers a row
@@ -73,7 +73,7 @@ class Local:
         self.reader.check_classes(rows)
         self.reader.check_lanes(rows)
         found["powers"] = np.zeros(design.n_columns, np.int64)
-        for j in np.flatnonzero(~find_absent(rows, self.rules)):  # of few rows it would be theirs
+        for j in np.flatnonzero(~self.reader.absent_of(rows)):  # of few rows it would be theirs
             found["powers"][j] = _order_of(design.stored_values(j))
         value = getattr(outcome, "value", np.zeros(0)) if "classes" not in rows.told else []
         found["power"] = np.array([_order_of(np.asarray(value, float))], np.int64)

@@ -157,19 +157,22 @@ def find_reference(design, unit, min_rows):
     No row has two of them, so that all rows less those of the columns are the rows of a level that
     has no column. Sums of a column of measured values are no sums of rows, and do not go with them.
     """
-    run, has = [], np.zeros(design.n_rows, bool)
+    run, n_some, begun = [], 0, 0
+    run_of = np.full(design.n_rows, -1)  # the last run that had a row
     for j in range(design.n_columns + 1):
         rows, values = (None, None) if j == design.n_columns else entries_of(design, j)
         if rows is not None and _is_measured(rows, values, unit, min_rows):
             continue
-        if rows is None or has[rows].any():
-            n_none = np.count_nonzero(~has) if unit is None else len(np.unique(unit[~has]))
+        if rows is None or (run_of[rows] == begun).any():
+            n_none = design.n_rows - n_some
+            n_none = n_none if unit is None else len(np.unique(unit[run_of != begun]))
             if run and few(np.array(n_none), min_rows):
                 return run
-            run, has[:] = [], False
+            run, n_some, begun = [], 0, begun + 1
         if rows is not None and len(rows):
             run.append(j)
-            has[rows] = True
+            run_of[rows] = begun
+            n_some += len(rows)
     return None
 
 
@@ -178,6 +181,8 @@ def _is_measured(rows, values, unit, min_rows):
 
     The first and second moments, gradient and curvature, make levels of two values.
     """
+    if np.all(values == values[:1]):
+        return False
     distinct, counts = np.unique(values, return_counts=True)
     if unit is None or len(distinct) < 3:
         return np.sort(counts)[:-2].sum() >= min_rows
