@@ -251,7 +251,7 @@ def _chains(run):
         f"lasso, {kind}, p = {p:,}": (kind, (one.X, one.y), *sweeps)
         for kind in ("collapsed", EXACT)
     }
-    sweeps = run.pick((20, 20), (300, 300), (100, 250))
+    sweeps = run.pick((20, 20), (300, 300), (150, 700))
     for rows in n:
         drawn = samplers.multinomial(rows, *shape, seed=SEED)
         for kind in ("hmc", "gibbs")[: 1 + (rows == n[0])]:

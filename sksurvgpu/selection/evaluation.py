@@ -46,6 +46,7 @@ class Evaluation:
         self._n_repeats = splits.n_repeats()
         self._starts = {}  # fields of the next batch
         self._lender, self._lends = None, len(splits) >= FEWEST_BORROWERS
+        self._slow = -np.inf  # largest penalty at which loans did not serve
         self._n_fits = self._n_failed = 0
         self._n_calls = 0  # by which the journal knows parts of the work
 
@@ -59,8 +60,9 @@ class Evaluation:
             return self._evaluate(alphas, on_sum, None)
         while len(points) < len(alphas) * len(self._gammas):
             left = alphas[len(points) // len(self._gammas) :]
-            loan = self._borrow(float(left[0])) if self._lends else None
-            points += self._evaluate(left[:1] if self._lends else left, on_sum, loan)
+            lends = self._lends and left[0] > self._slow
+            loan = self._borrow(float(left[0])) if lends else None
+            points += self._evaluate(left[:1] if lends else left, on_sum, loan)
         return points
 
     def _borrow(self, alpha):
@@ -108,7 +110,8 @@ class Evaluation:
         self._n_calls += 1
         found = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
         self._starts = {"coef": found["coef"], "null": found["null"]}
-        self._lends &= lend is None or found["n_iter"].mean() <= QUICK
+        if lend is not None and found["n_iter"].mean() > QUICK:
+            self._slow = max(self._slow, float(alphas[0]))
         self._n_fits += found["n_iter"].size
         self._n_failed += int(found["n_failed"].sum())
         scores = found["score"] if self._is_sum else found["score"] * self._sizes

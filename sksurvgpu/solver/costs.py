@@ -7,13 +7,15 @@ a diagonal where the table says 14 (10^6 x 1,000, 5 % ones, 2026-11).
 
 import numpy as np
 
-PAIR = 0.9  # two entries that lie in one row, added to a matrix
+# Two entries that lie in one row, added to a matrix of so many columns, which the cache holds, and
+# more at every doubling of these: 1.9 at 1,100, 2.7 at 2,200, 3.6 at 4,600.
+PAIR, PAIR_BEYOND, COLUMNS_IN_CACHE = 0.9, 0.9, 512
 PRODUCT = 0.045  # one product of two dense columns, by BLAS
 ENTRY_LOADED = 0.7  # an entry, when a column joins a model
 ENTRY_MULTIPLIED = 0.55  # an entry of a working column, in a trial predictor
 ENTRY_OF_GRADIENT = 0.25  # an entry of any column
-ELEMENT = 5.5  # an element of a matrix, in about sixty dense passes
-ELEMENT_SOLVED = 1.0 / 120  # ... times its columns, in Newton steps on supports
+ELEMENT = 0.9  # an element of a matrix, in about ten dense passes of an iteration
+ELEMENT_SOLVED = 1.0 / 120  # ... times its columns, in its Newton step on the support
 # Times as much for entries in an iteration: nothing is in the cache, and curvatures are taken too.
 # 3.3 in the first five iterations, 1.7 in all 14 (100,000 x 1,000, 5 % ones).
 IN_A_FIT = 2.5
@@ -21,9 +23,10 @@ ITERATION = 3e5  # of the solver itself
 
 ITERATIONS_BY_MATRIX = 6.0  # until a fit is done
 FEWEST = 4.0
-ITERATIONS_IF_COUPLED = 40.0  # by a diagonal or a sample
+ITERATIONS_IF_COUPLED = 80.0  # by a diagonal
+ITERATIONS_BY_SAMPLE = 30.0
 ITERATIONS_PER_PENALTY = 4.0  # ... of those that follow
-ITERATIONS_OF_BORROWER = 8.0  # what a fit near its optimum costs without a loan
+ITERATIONS_OF_BORROWER = 16.0  # what a fit near its optimum costs without a loan
 BYTES = 24  # of every element: matrix, the copy that an extension makes, factor of a support
 
 
@@ -39,12 +42,16 @@ def iterations_ahead(penalties_left, iterations_left, done):
 
 def of_matrix(counts, n_columns, n_fits=1):
     """Cost of a fit by matrix, which so many fits share, in iterations by a diagonal."""
-    passes = (ENTRY_MULTIPLIED + ENTRY_OF_GRADIENT) * counts.entries
-    by_diagonal = IN_A_FIT * passes + ITERATION
-    dense = ELEMENT * n_columns**2 + ELEMENT_SOLVED * n_columns**3
-    by_matrix = by_diagonal + dense / ITERATIONS_BY_MATRIX
-    taking = _forming(counts) / n_fits
+    by_diagonal, by_matrix = _iterations(counts, n_columns)
+    taking = _forming(counts, n_columns) / n_fits
     return (taking + ITERATIONS_BY_MATRIX * by_matrix) / by_diagonal
+
+
+def of_sample(counts, n_columns, share):
+    """Cost of a fit by the matrix of a share of the rows, in iterations by a diagonal."""
+    by_diagonal, by_matrix = _iterations(counts, n_columns)
+    taking = share * _forming(counts, n_columns)
+    return (taking + ITERATIONS_BY_SAMPLE * by_matrix) / by_diagonal
 
 
 def is_cheap(counts, n_columns):
@@ -52,10 +59,18 @@ def is_cheap(counts, n_columns):
 
     That pays where it is then the Hessian of the log-likelihood: a Newton step.
     """
-    taking = _forming(counts) + ENTRY_LOADED * counts.visits + n_columns**2
+    taking = _forming(counts, n_columns) + ENTRY_LOADED * counts.visits + n_columns**2
     gradient = ENTRY_OF_GRADIENT * counts.all_entries
     return counts.is_exact and taking < ITERATION + IN_A_FIT * gradient
 
 
-def _forming(counts):
-    return PAIR * counts.pairs + PRODUCT * counts.products
+def _iterations(counts, n_columns):
+    """Cost of an iteration by a diagonal, and by a matrix."""
+    passes = (ENTRY_MULTIPLIED + ENTRY_OF_GRADIENT) * counts.entries
+    by_diagonal = IN_A_FIT * passes + ITERATION
+    return by_diagonal, by_diagonal + ELEMENT * n_columns**2 + ELEMENT_SOLVED * n_columns**3
+
+
+def _forming(counts, n_columns):
+    beyond = np.log2(max(n_columns / COLUMNS_IN_CACHE, 1.0))
+    return (PAIR + PAIR_BEYOND * beyond) * counts.pairs + PRODUCT * counts.products

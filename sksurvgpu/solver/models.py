@@ -291,6 +291,7 @@ class LentModel(LocalModel):
     """
 
     is_matrix = True
+    stale = STALE_IF_DEAR  # with pairs, it is better than curvature alone
 
     def __init__(self, n_columns, secants, loan, weight, fixed):
         super().__init__(n_columns, secants, weight)

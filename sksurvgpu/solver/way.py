@@ -25,6 +25,7 @@ NEAR_LATER = 0.5  # ... join the model where smaller penalties follow, or where 
 NEAR_CHEAP = 0.8  # ... join it where it is a diagonal
 # Once the residual has fallen to this share, the columns of a matrix are those of the optimum.
 SETTLED = 0.2
+MOST_GROWN = 1.25  # columns of a matrix, times those that it has, without asking what it costs
 LARGEST_SAMPLE = 0.25  # of the rows; a matrix of fewer columns costs less than a larger one
 # Iterations for which a matrix may be taken in any case, where columns are correlated, or not.
 LITTLE, NOTHING = 1.0, 0.25
@@ -171,7 +172,7 @@ class Way:
             return model
         known = every if self.room.whole_gradients else work
         self.model = yield from kind.take(len(every), self.secants, work, known, model)
-        if kind is Diagonal and isinstance(model, Diagonal):
+        if kind is not OwnMatrix and isinstance(model, kind):
             self.model.oldest = AGING * model.oldest  # the pairs are worth more than another one
         if kind is OwnMatrix and self.room.counts:
             counts = yield from self.count(work)
@@ -187,7 +188,12 @@ class Way:
         """Whether the model has the base of a new one, or one that need not be taken."""
         model = self.model
         is_lent = isinstance(model, LentModel) and not self.room.counts
-        return is_lent or isinstance(model, kind) or (model.is_matrix and kind is Diagonal)
+        is_own = isinstance(model, OwnMatrix)  # whose growth costs as much as taking it
+        return (
+            is_lent
+            or isinstance(model, kind)
+            or (model.is_matrix and kind is Diagonal and not is_own)
+        )
 
     def _kind_of_all(self, progress):
         """The base under a penalty that is minimized on one matrix; not counted, as any other."""
@@ -200,7 +206,8 @@ class Way:
             return Diagonal
         if not room.counts:
             return self._better(progress)
-        if isinstance(self.model, OwnMatrix):
+        is_own = isinstance(self.model, OwnMatrix)
+        if is_own and len(work) <= MOST_GROWN * len(self.model.columns):
             return type(self.model)
         counts = yield from self.count(work)
         if costs.is_cheap(counts, len(work)):
@@ -209,13 +216,18 @@ class Way:
         ahead = costs.iterations_ahead(self.penalties_left, progress.left, progress.done)
         if is_sampled and progress.residuals[-1] < SETTLED * progress.residuals[0]:
             ahead = max(ahead, costs.ITERATIONS_IF_COUPLED)
-        is_coupled = is_sampled or self.secants.is_coupled
+        is_coupled = is_own or is_sampled or self.secants.is_coupled
         ahead = max(ahead, costs.ITERATIONS_BY_MATRIX + (LITTLE if is_coupled else NOTHING))
-        if costs.of_matrix(counts, len(work)) < ahead:
+        cost = costs.of_matrix(counts, len(work))
+        if cost < ahead:
             return OwnMatrix
         if not is_coupled:
             return Diagonal
-        return SampledMatrix if self._may_sample(counts, work) else OwnMatrix
+        if self._may_sample(counts, work) and not is_own:
+            sample = ROWS_A_COLUMN * len(work) / counts.rows
+            by_sample = costs.of_sample(counts, len(work), sample)
+            return SampledMatrix if by_sample < costs.ITERATIONS_IF_COUPLED else Diagonal
+        return OwnMatrix if cost < costs.ITERATIONS_IF_COUPLED else Diagonal
 
     def _may_sample(self, counts, columns):
         """Whether there are samples of rows, and one would be much smaller than all of them."""
@@ -246,6 +258,7 @@ class Way:
             is_cheap = isinstance(self.model, OwnMatrix)
             is_cheap = is_cheap or costs.is_cheap(counts.scaled(most / len(work)), most)
             is_large = self.secants.is_coupled and not self._may_sample(counts, work)
+            is_large &= costs.of_matrix(counts, len(work)) < costs.ITERATIONS_IF_COUPLED
             if is_large or (is_cheap and len(work) > counts.rows):
                 return penalty.whole(_worst(point, work, violation, most))
         return work
