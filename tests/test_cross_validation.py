@@ -196,6 +196,17 @@ def test_loans_change_no_result(lacks, loans, monkeypatch):
     np.testing.assert_array_equal(lent.cv_results_["n_nonzero"], alone.cv_results_["n_nonzero"])
 
 
+def test_larger_penalties_are_lent_again_after_one_at_which_loans_were_slow(loans, monkeypatch):
+    monkeypatch.setattr("sksurvgpu.selection.evaluation.QUICK", 0)
+    data = simulate_ehr(800, 60, random_state=0)
+    CoxLassoCV(alphas=[0.01, 0.004, 0.0015], cv=6).fit(data.X, data.y)
+    assert len(loans) == 6
+    model = CoxLassoCV(search="auto", start_variance=0.1, cv=6).fit(data.X, data.y)
+    is_larger = model.cv_results_["variance"] < 0.1
+    assert is_larger.any()
+    assert len(loans) >= 6 + 6 * 2
+
+
 def test_the_default_score_suits_the_model():
     pairs = pairs_of(FACES["cox"])
     for face, many, default in (

@@ -567,6 +567,13 @@ class TestLoans:
         assert len(loan.sign) == 10
         np.testing.assert_allclose(taken.quadratic(1.0).whole(), expected, rtol=1e-10, atol=1e-10)
 
+    def test_they_stay_while_they_gain(self):
+        """Where curvature alone would be taken in their place, which is worse."""
+        loan, _ = draw_loan(np.random.default_rng(17), EVERY[:6])
+        model, violation = LentModel(P, Secants(), loan, 1.0, np.zeros(P, bool)), np.ones(P)
+        assert not any(model.is_stale(0.8 * violation, 1.0) for _ in range(5))
+        assert model.is_stale(0.95 * violation, 1.0)
+
     def test_columns_that_join_stand_alone(self):
         rng, columns = np.random.default_rng(17), np.array([6, 0, 2, 7, 1, 4])
         (loan, whole), matrix = draw_loan(rng, columns), draw_definite(rng, P)
