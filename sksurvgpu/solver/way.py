@@ -218,8 +218,7 @@ class Way:
             ahead = max(ahead, costs.ITERATIONS_IF_COUPLED)
         is_coupled = is_own or is_sampled or self.secants.is_coupled
         ahead = max(ahead, costs.ITERATIONS_BY_MATRIX + (LITTLE if is_coupled else NOTHING))
-        cost = costs.of_matrix(counts, len(work))
-        if cost < ahead:
+        if costs.of_matrix(counts, len(work)) < ahead:
             return OwnMatrix
         if not is_coupled:
             return Diagonal
@@ -227,7 +226,15 @@ class Way:
             sample = ROWS_A_COLUMN * len(work) / counts.rows
             by_sample = costs.of_sample(counts, len(work), sample)
             return SampledMatrix if by_sample < costs.ITERATIONS_IF_COUPLED else Diagonal
-        return OwnMatrix if cost < costs.ITERATIONS_IF_COUPLED else Diagonal
+        return OwnMatrix if self._pays(counts, work) else Diagonal
+
+    def _pays(self, counts, columns):
+        """Whether a matrix costs less than iterations by the curvature of coupled columns.
+
+        Where these outnumber rows, there is no end of them.
+        """
+        cost = costs.of_matrix(counts, len(columns))
+        return len(columns) > counts.rows or cost < costs.ITERATIONS_IF_COUPLED
 
     def _may_sample(self, counts, columns):
         """Whether there are samples of rows, and one would be much smaller than all of them."""
@@ -258,7 +265,7 @@ class Way:
             is_cheap = isinstance(self.model, OwnMatrix)
             is_cheap = is_cheap or costs.is_cheap(counts.scaled(most / len(work)), most)
             is_large = self.secants.is_coupled and not self._may_sample(counts, work)
-            is_large &= costs.of_matrix(counts, len(work)) < costs.ITERATIONS_IF_COUPLED
+            is_large &= self._pays(counts, work)
             if is_large or (is_cheap and len(work) > counts.rows):
                 return penalty.whole(_worst(point, work, violation, most))
         return work
