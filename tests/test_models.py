@@ -835,8 +835,8 @@ def test_failed_trials_say_how_the_objective_bends(target, wall, tried):
 
 
 CHEAP = Counts(1e3, 1e3, 1e6, 1e3, 0.0, True, 10**6)
-DEAR = CHEAP._replace(pairs=1e12)  # hundreds of thousands of iterations
-SHORT = DEAR._replace(rows=40)
+DEAR = CHEAP._replace(pairs=1e11)  # hundreds of thousands of iterations
+SHORT = CHEAP._replace(pairs=1e7, rows=40)  # 36 iterations
 NEVER = CHEAP._replace(pairs=np.inf)
 COUNTED, UNCOUNTED = Room(1e8), Room(1e8, counts=False)
 WITHOUT_SAMPLES = COUNTED._replace(bases=("diagonal", "matrix"))
@@ -881,13 +881,17 @@ class TestChoice:
         ("room", "counts", "kind"),
         [
             (COUNTED, DEAR, SampledMatrix),
+            (COUNTED, DEAR._replace(pairs=1e12), Diagonal),  # even that of a sample costs too much
             (COUNTED, SHORT, OwnMatrix),
+            (COUNTED, DEAR._replace(rows=40), Diagonal),
+            (COUNTED, DEAR._replace(rows=P - 1), OwnMatrix),  # curvatures would never end
             (COUNTED, CHEAP, OwnMatrix),
-            (WITHOUT_SAMPLES, DEAR, OwnMatrix),
+            (WITHOUT_SAMPLES, SHORT._replace(rows=10**6), OwnMatrix),
+            (WITHOUT_SAMPLES, DEAR, Diagonal),
         ],
     )
     def test_columns_that_are_correlated(self, room, counts, kind):
-        """A sample where it is much less than all rows; where a backend holds it, the matrix."""
+        """A sample where it is much less than all rows, else the matrix, unless these cost more."""
         point, way, known = draw_fit(np.random.default_rng(24), room, counts)
         way.secants.coupling = 1.1 * secants.COUPLED
         assert type(ask_for_model(point, way, known)) is kind

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks costs`` measures the table on a machine.  Times are nanoseconds of one core;
 only their ratios matter, and on a device they are alike: on an H100 a matrix took 23 iterations by
-a diagonal where the table says 14 (10^6 x 1,000, 5 % ones, 2026-11).
+a diagonal where the table says 29 (10^6 x 1,000, 5 % ones, 2026-11).
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ ITERATION = 3e5  # of the solver itself
 ITERATIONS_BY_MATRIX = 6.0  # until a fit is done
 FEWEST = 4.0
 ITERATIONS_IF_COUPLED = 80.0  # by a diagonal
-ITERATIONS_BY_SAMPLE = 30.0
+ITERATIONS_BY_SAMPLE = 30.0  # ... or the matrix of one
 ITERATIONS_PER_PENALTY = 4.0  # ... of those that follow
 ITERATIONS_OF_BORROWER = 16.0  # what a fit near its optimum costs without a loan
 BYTES = 24  # of every element: matrix, the copy that an extension makes, factor of a support
