@@ -142,41 +142,37 @@ def test_counts(bins, monkeypatch):
     assert with_dense.pairs > counts.pairs
 
 
-def test_a_matrix_grows_with_the_support(monkeypatch):
-    """Where many columns are about to move at once, as in correlated wide data, it takes a few."""
-    sizes, matrix = [], Session.matrix
+@pytest.fixture
+def taken(monkeypatch):
+    """Numbers of columns of all matrices that are taken."""
+    sizes, take_matrix = [], Session.matrix
 
     def watch(session, columns, known):
         sizes.append(len(columns))
-        return matrix(session, columns, known)
+        return take_matrix(session, columns, known)
 
     monkeypatch.setattr(Session, "matrix", watch)
+    return sizes
+
+
+def test_a_matrix_grows_with_the_support(taken):
+    """Where many columns are about to move at once, as in correlated wide data, it takes a few."""
     rng, n, p = np.random.default_rng(0), 200, 3000
     X = rng.normal(size=(n, p)) + rng.normal(size=(n, 1))
     time = rng.exponential(np.exp(-X[:, :30].sum(axis=1) / 6))
     model = CoxLassoCCD(alpha=0.01, n_jobs=1).fit(X, surv(rng.random(n) < 0.7, time))
     assert model.converged_
-    assert 0 < max(sizes) < p // 2
+    assert 0 < max(taken) < p // 2
 
 
-def test_matrices_that_cost_more_than_iterations_are_not_taken(monkeypatch):
-    """2,100 columns of correlated records, in 130 iterations by curvatures; 112 by a matrix."""
-    taken, take_matrix = [], Session.matrix
-
-    def matrix(session, columns, known):
-        taken.append(len(columns))
-        return take_matrix(session, columns, known)
-
-    monkeypatch.setattr(Session, "matrix", matrix)
+def test_matrices_that_cost_more_than_iterations_are_not_taken(taken, monkeypatch):
+    """Those of most columns of correlated records, but not those of few."""
     data = simulate_ehr(5_000, 3_000, random_state=0)
     found = CoxLassoCCD(alpha=7e-4).fit(data.X, data.y)
     assert found.converged_ and not taken
+    CoxLassoCCD(alpha=0.01).fit(data.X, data.y)
+    assert 0 < max(taken) < 200
     monkeypatch.setattr(costs, "ITERATIONS_IF_COUPLED", np.inf)
     by_matrix = CoxLassoCCD(alpha=7e-4).fit(data.X, data.y)
     assert max(taken) > 1_000 and by_matrix.n_iter_ < found.n_iter_ / 2
     np.testing.assert_allclose(found.objective_, by_matrix.objective_, rtol=1e-9)
-    taken.clear()
-    monkeypatch.undo()
-    monkeypatch.setattr(Session, "matrix", matrix)
-    CoxLassoCCD(alpha=0.01).fit(data.X, data.y)
-    assert 0 < max(taken) < 200

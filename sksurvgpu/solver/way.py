@@ -208,7 +208,7 @@ class Way:
             return self._better(progress)
         is_own = isinstance(self.model, OwnMatrix)
         if is_own and len(work) <= MOST_GROWN * len(self.model.columns):
-            return type(self.model)
+            return OwnMatrix
         counts = yield from self.count(work)
         if costs.is_cheap(counts, len(work)):
             return OwnMatrix
@@ -261,7 +261,7 @@ class Way:
         most = self._first_choice(point)
         if most < len(work) and most <= self.most_columns and self.room.counts:
             counts = yield from self.count(work)
-            # once there is a matrix, it grows with the support: it would not be left for its size
+            # once there is a matrix, it grows with the support
             is_cheap = isinstance(self.model, OwnMatrix)
             is_cheap = is_cheap or costs.is_cheap(counts.scaled(most / len(work)), most)
             is_large = self.secants.is_coupled and not self._may_sample(counts, work)
