@@ -42,17 +42,23 @@ def tuples_built_in(function):
             yield from named - used
 
 
+def starred_names(tree):
+    """Lines of calls with ``*name``, and the names."""
+    for node in nodes_of(tree):
+        for given in node.args if isinstance(node, ast.Call) else ():
+            if isinstance(given, ast.Starred) and isinstance(given.value, ast.Name):
+                yield node.lineno, given.value.id
+
+
 def hidden_arguments(tree):
     """Lines of calls with ``*name``, where the function has built `name` as a nameless tuple."""
-    for function in nodes_of(tree):
-        if not isinstance(function, ast.FunctionDef):
-            continue
-        built = set(tuples_built_in(function))
-        for node in ast.walk(function) if built else ():
-            if isinstance(node, ast.Call):
-                starred = [a.value for a in node.args if isinstance(a, ast.Starred)]
-                if any(isinstance(value, ast.Name) and value.id in built for value in starred):
-                    yield node.lineno
+    starred = list(starred_names(tree))
+    for function in nodes_of(tree) if starred else ():
+        if isinstance(function, ast.FunctionDef):
+            inside = range(function.lineno, function.end_lineno + 1)
+            within = [(line, name) for line, name in starred if line in inside]
+            built = set(tuples_built_in(function)) if within else set()
+            yield from (line for line, name in within if name in built)
 
 
 def test_hidden_arguments_are_found():
