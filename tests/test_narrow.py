@@ -37,7 +37,11 @@ def given(request):
     return X, rng.integers(0, 3, N), np.ceil(9 * rng.exponential(np.exp(-0.2 * signal)))
 
 
-@pytest.mark.parametrize("kind", ["bool F", "int8 C", "uint16 F", "float16 F", "float16 C"])
+KINDS = ["bool F", "int8 F", "int8 C", "uint16 F", "float16 F", "float16 C", "float32 C"]
+
+
+@pytest.mark.thorough(but=r"bool|float16 F|int8 F|float32 C")  # fits need the kernels of these two
+@pytest.mark.parametrize("kind", KINDS)
 def test_sums(kind):
     values = matrix(*kind.split())
     X, rng = values.astype(np.float64), np.random.default_rng(2)
