@@ -341,11 +341,12 @@ def fewer_sites(rules):
     return Found(_taken(sites, tries), 4, "programmes")
 
 
-def other_models(rules):
+def other_models(rules, n_models=8):
     """The same rows read for other models: a column from a time on, which cuts rows in two."""
     X, time, event = _rows()
     sites = split(X, surv(event, time), rules)
-    models = [CoxLassoCCD(alpha=0.0005, time_varying={0: [100.0 * k]}) for k in range(1, 9)]
+    cuts = 100.0 * np.arange(1, 1 + n_models)
+    models = [CoxLassoCCD(alpha=0.0005, time_varying={0: [cut]}) for cut in cuts]
     tries = [(model, sites, _options(rules)) for model in (_cox(), *models)]
     return Found(_taken(sites, tries), len(models), "programmes")
 

@@ -58,8 +58,9 @@ def test_what_a_coordinator_makes_up_is_refused(name):
 
 
 def test_models_are_few():
-    found = recover.other_models(Rules())
-    assert found.found == Rules().max_models - 1 < recover.other_models(NO_RULES).found
+    most = Rules().max_models
+    assert recover.other_models(Rules(), most).found == most - 1
+    assert recover.other_models(NO_RULES, most).found == most
 
 
 def test_who_knows_all_rows_but_one_finds_it():
