@@ -42,6 +42,7 @@ LONG = {
     "models/poisson",
 }
 WEEKLY = {"guide/posterior"}  # of many draws
+LAID_OUT = {"guide/plots"}  # which has every kind of figure
 WITH_EXAMPLES = [path for path in PAGES if ">>> " in path.read_text(encoding="utf-8")]
 
 
@@ -52,10 +53,12 @@ def page(path):
 
 def marks_of(name):
     marks = [pytest.mark.slow] if name in LONG else []
+    marks += [pytest.mark.layout] if name in LAID_OUT else []
     return [*marks, pytest.mark.weekly] if name in WEEKLY else marks
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("layout_if_asked")
 # SurvSet's pickles were made by an older NumPy.
 @pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")
 @pytest.mark.parametrize(
