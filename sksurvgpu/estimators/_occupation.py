@@ -45,21 +45,26 @@ def _exponential(rate, generator, out, spare):
             chances[i, j] = generator[i, j] * scale / rate + (i == j)
             spare[i, j] = out[i, j] = (i == j) * np.exp(-rate)
     for term in range(1, N_TERMS):
-        spare[:] = _product(spare, chances) * (rate / term)
+        _multiply(spare, chances, rate / term, spare)
         out += spare
     for _ in range(halvings):
-        out[:] = _product(out, out)
+        _multiply(out, out, 1.0, out)
         for i in range(n):  # each squaring would double what rows are away from 1
-            out[i] /= out[i].sum()
+            total = out[i].sum()
+            for j in range(n):
+                out[i, j] /= total
 
 
 @device
-def _product(a, b):
-    out = np.zeros((len(a), len(b)))
+def _multiply(a, b, scale, out):
+    """Product of two matrices, of which `out` may be one; in loops, which compile at once."""
+    a, b = a.copy(), b.copy()
     for i in range(len(a)):
-        for k in range(len(b)):
-            out[i] += a[i, k] * b[k]
-    return out
+        for j in range(len(b)):
+            total = 0.0
+            for k in range(len(b)):
+                total += a[i, k] * b[k, j]
+            out[i, j] = total * scale
 
 
 @device
@@ -67,19 +72,19 @@ def _step(course, steps, there, leave, matrices):
     """Move the probabilities `there` by one time's steps of hazards."""
     origin, destination = course.origin, course.destination
     is_chain = False
-    for i in range(len(leave)):
-        leave[i] = 0.0
+    leave[:] = 0.0
     for k in range(len(steps)):
         leave[origin[k]] += steps[k]
     for k in range(len(steps)):
         is_chain |= steps[k] > 0.0 and leave[destination[k]] > 0.0
     if is_chain:
         generator, out, spare = matrices
-        generator[:] = np.diag(-leave)
+        generator[:] = 0.0
         for k in range(len(steps)):
+            generator[origin[k], origin[k]] -= steps[k]
             generator[origin[k], destination[k]] += steps[k]
         _exponential(leave.max(), generator, out, spare)
-        there[:] = _product(there.reshape(1, -1), out)[0]
+        _multiply(there.reshape(1, -1), out, 1.0, there.reshape(1, -1))
         return
     for k in range(len(steps)):
         if steps[k] > 0.0:
@@ -130,8 +135,9 @@ def follow(course, state, start, horizons, ends, out):
                 t += 1
             _stay(there, horizons[h] - now, spent)
             now = max(horizons[h], now)
-            out[0, row, h], out[1, row, h] = there, spent
-            out[2, row, h] = there * (horizons[h] > ends[row])
+            for s in range(n_states):
+                out[0, row, h, s], out[1, row, h, s] = there[s], spent[s]
+                out[2, row, h, s] = there[s] * (horizons[h] > ends[row, s])
 
 
 @kernel
@@ -139,7 +145,8 @@ def draw(course, row, state, start, horizons, ends, random, n_paths):
     """Shares of paths in states at horizons and times spent there, of one row, as `follow` has."""
     leave, steps = np.zeros((len(ends), len(course.times))), np.empty(len(course.origin))
     for k in range(len(course.origin)):
-        leave[course.origin[k]] += course.hazards[k, row]
+        for t in range(len(course.times)):
+            leave[course.origin[k], t] += course.hazards[k, row, t]
     until_start = 0.0
     for t in range(len(course.times)):
         until_start = leave[state, t] if course.times[t] <= start else until_start

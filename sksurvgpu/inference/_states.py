@@ -225,4 +225,4 @@ def _go_back(size, worth, origin, destination, path, target, weight):
                     gain = go * later[destination[q]] + bend * away - stay * later[state]
                     weight[q, t] = path[t, state] * gain
             before[state] = stay * later[state] + go * away
-        later[:] = before
+        later, before = before, later

@@ -218,7 +218,8 @@ def _count_pairs(orders, rows, risk, tied_tol):
                 if kind[row] == 1:
                     lower, others = _split(tree, below[row])
                     tied = min(_sum_between(tree, below[row], up_to[row]), others)
-                    of_first[row] = lower + 0.5 * tied, lower + others
+                    # to assign a row as a whole would take two seconds to compile
+                    of_first[row, 0], of_first[row, 1] = lower + 0.5 * tied, lower + others
                     agreeing += first_weight[row] * of_first[row, 0]
                     comparable += first_weight[row] * of_first[row, 1]
             for k in range(block, i):

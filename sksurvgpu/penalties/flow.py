@@ -101,9 +101,8 @@ def largest_flow(arcs, left, excess, least, level):
     """
     n_nodes = len(excess)
     queue, path = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
-    at = np.empty(n_nodes, np.int64)
     while _find_levels(arcs, left, excess, least, level, queue):
-        at[:] = arcs.ptr[:-1]
+        at = arcs.ptr[:-1].copy()
         for j in range(n_nodes):
             if excess[j] > least:
                 _push_from(j, arcs, left, excess, least, level, at, path)

@@ -154,7 +154,8 @@ def _sort_within(ptr, key, order):
     for u in range(ptr.size - 1):
         of_unit = order[ptr[u] : ptr[u + 1]]
         if of_unit.size > INSERTION_LIMIT:
-            of_unit[:] = of_unit[np.argsort(key[of_unit], kind="mergesort")]
+            for i, moved in enumerate(of_unit[np.argsort(key[of_unit], kind="mergesort")]):
+                of_unit[i] = moved
             continue
         for i in range(1, of_unit.size):
             moved, k = of_unit[i], i

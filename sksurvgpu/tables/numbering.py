@@ -320,7 +320,8 @@ def _add_texts(texts, first, table, found):
                 last = ends[n] + end[i] - start[i]
                 if n + 1 == ends.size or last > pool.size:
                     return i
-                pool[ends[n] : last] = buffer[start[i] : end[i]]
+                for j in range(start[i], end[i]):
+                    pool[ends[n] + j - start[i]] = buffer[j]
                 ends[n + 1] = last
                 slots[slot] = (np.int64(hashes[k] >> TAG) << 32) | n
                 n_known[0] = n + 1
