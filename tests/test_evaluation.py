@@ -125,6 +125,7 @@ def expected_model(model, sample, problem, evaluation):
     return bin_hessian(atoms, [bin_of[atom.stratum, atom.time] for atom in atoms])
 
 
+@pytest.mark.thorough(but=r"weights|: (?!many)")  # plain in many groups has kernels of its own
 @pytest.mark.parametrize("weights", [False, True], ids=["plain", "weights"])
 def test_quadratic_model(formed_model, weights, check_close, tolerance):
     """It is the oracle's; no less than the Hessian, and where it is said to be exact, that."""
