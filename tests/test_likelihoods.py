@@ -191,6 +191,8 @@ def test_numbers_of_bins(monkeypatch):
     problem, data = bins(60, 3)
     assert problem.plan.bins.few
     assert len(problem.plan.bins.start) == data.event.sum()
+    monkeypatch.setattr(row_plans, "SMALL_DEATHS", 0)
+    assert not problem.plan.beside(60).bins.is_exact and problem.plan.beside(61).bins.is_exact
     monkeypatch.setattr(row_plans, "SMALL_ROWS", 0)
     problem, _ = bins(400, 0)
     assert problem.plan.bins.few

@@ -224,7 +224,8 @@ def test_woodbury():
     assert minimize._low_rank(diagonal, rows, sign) is None
 
 
-def test_newton_knows_which_coefficients_stop():
+@pytest.mark.parametrize("first", minimize.FIRST_TO_STOP)
+def test_newton_knows_which_coefficients_stop(first):
     """Those within are at the optimum beside those at their ends, whatever became of these."""
     rng = np.random.default_rng(6)
     half = rng.normal(size=(60, 1)) + 0.3 * rng.normal(size=(60, 40))
@@ -233,7 +234,7 @@ def test_newton_knows_which_coefficients_stop():
     solve = minimize._factor(matrix.copy())
     free = solve(slope)
     np.testing.assert_allclose(free, np.linalg.solve(matrix, slope), rtol=1e-8)
-    step = minimize._within(solve, slope, low, np.full(40, np.inf))
+    step = minimize._within(solve, slope, low, np.full(40, np.inf), first)
     inside = step > low
     assert 2 < (~inside).sum() < 9 and (step >= low).all()
     assert ((free < low) != ~inside).any()  # others, once some had stopped
@@ -242,13 +243,18 @@ def test_newton_knows_which_coefficients_stop():
     np.testing.assert_allclose(step[inside], expected, rtol=1e-8)
 
 
-def test_columns_leave_that_rows_cannot_tell_apart():
-    """Passes alone would need thousands, and steps along some of the columns end nowhere."""
+@pytest.mark.parametrize("start", [0.0, 1.0])
+def test_columns_leave_that_rows_cannot_tell_apart(start):
+    """Passes alone would need thousands, and steps along some of the columns end nowhere.
+
+    Of many that are not zero, to stop a tenth at a time gains nothing.
+    """
     rng, n, p = np.random.default_rng(8), 120, 200
     half = rng.normal(size=(n, p)) * 10.0 ** np.linspace(0, -3, n)[:, None]
-    model, gradient = Quadratic.of_matrix(half.T @ half), half.T @ (half @ rng.normal(size=p))
+    coef = start * rng.normal(size=p)
+    model, target = Quadratic.of_matrix(half.T @ half), rng.normal(size=p)
+    gradient = half.T @ (half @ (target - coef))
     penalty = ElasticNet(1.0).at(1e-4, np.ones(p), np.zeros(p, bool))
-    coef = np.zeros(p)
     found = minimize_on_model(model, penalty, np.arange(p), coef, gradient, np.ones(p), 1e-8)
     assert penalty.violation(found, gradient).max() <= 1e-7
     assert np.count_nonzero(found) <= n
@@ -863,6 +869,8 @@ class TestChoice:
             (COUNTED, CHEAP._replace(is_exact=False, pairs=1e9), Diagonal),
             (COUNTED, DEAR, Diagonal),
             (COUNTED, NEVER, Diagonal),
+            (COUNTED, SHORT._replace(rows=2 * P), Diagonal),
+            (COUNTED, SHORT._replace(rows=2 * P - 1), OwnMatrix),  # coupled by their number
             (COUNTED._replace(bytes=0.0), None, Diagonal),
             (COUNTED._replace(bytes=costs.BYTES * (P - 1) ** 2), None, Diagonal),
             (COUNTED._replace(bases=("diagonal",)), None, Diagonal),
@@ -884,6 +892,8 @@ class TestChoice:
             (COUNTED, DEAR._replace(pairs=1e12), Diagonal),  # even that of a sample costs too much
             (COUNTED, SHORT, OwnMatrix),
             (COUNTED, DEAR._replace(rows=40), Diagonal),
+            (COUNTED, SHORT._replace(pairs=1e8), Diagonal),
+            (COUNTED, SHORT._replace(pairs=1e8, rows=P + 1), OwnMatrix),
             (COUNTED, DEAR._replace(rows=P - 1), OwnMatrix),  # curvatures would never end
             (COUNTED, CHEAP, OwnMatrix),
             (WITHOUT_SAMPLES, SHORT._replace(rows=10**6), OwnMatrix),
@@ -954,6 +964,20 @@ class TestChoice:
         for _ in range(2 + models.OLD):
             assert type(ask_for_model(point, way, known, residuals=(8.0, 7.9))) is OwnMatrix
         assert way.model is not model
+
+    @pytest.mark.parametrize("is_exact", [True, False])
+    def test_a_hessian_of_many_columns_is_of_one_point(self, is_exact):
+        """It is taken anew as long as it gains too little, and never grows."""
+        counts = SHORT._replace(rows=P, is_exact=is_exact)
+        point, way, known = draw_fit(np.random.default_rng(42), counts=counts)
+        point.gradient = np.where(EVERY < 6, 10.0, 0.0)
+        model = ask_for_model(point, way, known)
+        assert isinstance(model, OwnMatrix) and len(model.columns) == 6
+        assert (ask_for_model(point, way, known, residuals=(20.0, 8.0)) is model) != is_exact
+        assert ask_for_model(point, way, known, residuals=(999.0, 8.0)) is way.model
+        model, point.gradient = way.model, np.full(P, 10.0)
+        assert (ask_for_model(point, way, known, residuals=(999.0, 8.0)) is model) != is_exact
+        assert len(way.model.columns) == P
 
     @pytest.mark.parametrize(("penalties_left", "is_kept"), [(0, True), (50, False)])
     def test_a_dear_matrix_serves_as_long_as_anything_is_gained(self, penalties_left, is_kept):

@@ -54,6 +54,21 @@ def of_sample(counts, n_columns, share):
     return (taking + ITERATIONS_BY_SAMPLE * by_matrix) / by_diagonal
 
 
+def iterations_if_coupled(counts, n_columns):
+    """Iterations by a diagonal where columns are coupled: without end, as they outnumber rows.
+
+    They grow as the root of the condition of a matrix of independent columns.
+    """
+    root = np.sqrt(n_columns / counts.rows)
+    growth = 0.25 * (1.0 + root) / (1.0 - root) if root < 1.0 else np.inf
+    return ITERATIONS_IF_COUPLED * max(1.0, growth)
+
+
+def are_many(counts, n_columns):
+    """Whether columns are so many that the rows hardly tell them apart."""
+    return 2 * n_columns > counts.rows
+
+
 def is_cheap(counts, n_columns):
     """Whether a matrix, always fresh, costs less than the rest of an iteration.
 
@@ -62,6 +77,12 @@ def is_cheap(counts, n_columns):
     taking = _forming(counts, n_columns) + ENTRY_LOADED * counts.visits + n_columns**2
     gradient = ENTRY_OF_GRADIENT * counts.all_entries
     return counts.is_exact and taking < ITERATION + IN_A_FIT * gradient
+
+
+def stays_fresh(counts, n_columns):
+    """Whether a matrix is taken in every iteration: it is cheap, or nothing else is near enough."""
+    is_hessian = counts.is_exact and are_many(counts, n_columns)
+    return is_hessian or is_cheap(counts, n_columns)
 
 
 def _iterations(counts, n_columns):

@@ -16,8 +16,8 @@ LEAST_PASSES, MOST_PASSES, PRODUCTS_OF_STEP, IN_A_FACTOR, QUICK = 5, 40, 1e6, 0.
 # Of rounds, and of the products that they take, once there were some of Newton's steps.
 MOST_ROUNDS, MOST_WORK, FEWEST_STEPS = 100, 1e10, 2
 # Of the coefficients that Newton's step would take beyond their ends, the share that stops at a
-# time, and of all, the share that may: solving for them costs as much as a factor.
-FIRST_TO_STOP, MOST_STOPPED = 0.1, 0.5
+# time (or one, which always gains), and of all, the share that may: they cost as much as a factor.
+FIRST_TO_STOP, MOST_STOPPED = (0.1, 0.0), 0.5
 REGULAR = 1e-10  # share of their curvature that holds columns back where the matrix is singular
 
 
@@ -254,8 +254,11 @@ def _support_step(model, penalty, own, coef, gradient):
         block = model.block(support)
         penalty.add_curvature(block, support, pieces, coef, own)
         solve, cost = _factor(block), len(support) ** 3 / 3
-    step = _step(solve, slope, pieces.low[support] - old, pieces.high[support] - old)
-    if step is not None:
+    low, high = pieces.low[support] - old, pieces.high[support] - old
+    for share in FIRST_TO_STOP:
+        step = _step(solve, slope, low, high, share)
+        if step is None:
+            break
         change = np.zeros(len(coef))
         change[support] = step
         change = model.times(change)
@@ -263,17 +266,18 @@ def _support_step(model, penalty, own, coef, gradient):
         if step @ slope - 0.5 * step @ change[support] - rise > 0:
             coef[support] = old + step
             gradient -= change
+            break
     return cost
 
 
-def _step(solve, slope, low, high):
+def _step(solve, slope, low, high, first):
     """Newton's step between ends; None where there is none that is finite."""
     with suppress(np.linalg.LinAlgError):
-        step = None if solve is None else _within(solve, slope, low, high)
+        step = None if solve is None else _within(solve, slope, low, high, first)
         return step if step is None or np.isfinite(step).all() else None
 
 
-def _within(solve, slope, low, high):
+def _within(solve, slope, low, high, first):
     """Newton's step, on whose way coefficients stop that come to their ends, the first ones first.
 
     Whenever some have stopped, the others go on from there to where the model has its minimum
@@ -292,7 +296,7 @@ def _within(solve, slope, low, high):
             return step
         end = np.where(step[new] < at[new], low[new], high[new])
         share = (end - at[new]) / (step[new] - at[new])
-        far = np.quantile(share, FIRST_TO_STOP)
+        far = np.quantile(share, first)
         at = np.clip(at + far * (step - at), low, high)
         new, end = new[share <= far], end[share <= far]
         at[new] = end

@@ -45,7 +45,7 @@ class Problem(ModelColumns):
             piece_ptr = np.tile([[0, plan.n_pieces]], (design.n_columns, 1))
         source, piece_ptr = source.astype(np.int64), piece_ptr.astype(np.int64)
         X = OrderedDesign(design, plan.order, n_threads=n_threads)
-        return cls(X, plan, likelihood, source, piece_ptr).centred()
+        return cls(X, plan.beside(len(source)), likelihood, source, piece_ptr).centred()
 
     @property
     def given(self):

@@ -167,7 +167,7 @@ class Way:
             kind = yield from self._kind(work, progress)
         model = self.model
         stale = progress.stalls or model is None or model.is_stale(violation, progress.previous)
-        serves = not stale and self._serves(kind)
+        serves = not stale and self._serves(kind) and not self._would_mix(work, violation)
         if serves and (yield from model.cover(work, violation, self.most_columns, penalty)):
             return model
         known = every if self.room.whole_gradients else work
@@ -176,10 +176,10 @@ class Way:
             self.model.oldest = AGING * model.oldest  # the pairs are worth more than another one
         if kind is OwnMatrix and self.room.counts:
             counts = yield from self.count(work)
-            self.model.is_cheap = costs.is_cheap(counts, len(work))
+            self.model.is_cheap = costs.stays_fresh(counts, len(work))
             if costs.of_matrix(counts, len(work)) > DEAR and not self.penalties_left:
                 self.model.stale = STALE_IF_DEAR  # its pairs make up for its age
-            if self.model.is_cheap and not progress.gains_little:
+            if self.model.is_cheap and (point.shortened or not progress.gains_little):
                 self.secants.forget()  # it is the Hessian, unless that has lost its digits
         yield from self.model.loosen(violation)
         return self.model
@@ -194,6 +194,10 @@ class Way:
             or isinstance(model, kind)
             or (model.is_matrix and kind is Diagonal and not is_own)
         )
+
+    def _would_mix(self, work, violation):
+        """Whether a Hessian would grow by parts that are of another point."""
+        return self.model.is_cheap and violation[self.model.lacks(work)].any()
 
     def _kind_of_all(self, progress):
         """The base under a penalty that is minimized on one matrix; not counted, as any other."""
@@ -217,6 +221,7 @@ class Way:
         if is_sampled and progress.residuals[-1] < SETTLED * progress.residuals[0]:
             ahead = max(ahead, costs.ITERATIONS_IF_COUPLED)
         is_coupled = is_own or is_sampled or self.secants.is_coupled
+        is_coupled |= costs.are_many(counts, len(work))
         ahead = max(ahead, costs.ITERATIONS_BY_MATRIX + (LITTLE if is_coupled else NOTHING))
         if costs.of_matrix(counts, len(work)) < ahead:
             return OwnMatrix
@@ -229,12 +234,9 @@ class Way:
         return OwnMatrix if self._pays(counts, work) else Diagonal
 
     def _pays(self, counts, columns):
-        """Whether a matrix costs less than iterations by the curvature of coupled columns.
-
-        Where these outnumber rows, there is no end of them.
-        """
+        """Whether a matrix costs less than iterations by the curvature of coupled columns."""
         cost = costs.of_matrix(counts, len(columns))
-        return len(columns) > counts.rows or cost < costs.ITERATIONS_IF_COUPLED
+        return cost < costs.iterations_if_coupled(counts, len(columns))
 
     def _may_sample(self, counts, columns):
         """Whether there are samples of rows, and one would be much smaller than all of them."""

@@ -33,6 +33,10 @@ class GroupPlan:
 
     n_base = n_rows
 
+    def beside(self, n_columns):
+        """The plan where there are so many columns: the same."""
+        return self
+
     @property
     def n_strata(self):
         return len(self.ptr) - 1

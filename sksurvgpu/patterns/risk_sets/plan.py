@@ -12,7 +12,7 @@ stratified by (stratum, piece).  Rows are ordered by the last piece that they re
 then exit: the copies of piece b are then a suffix of the rows, and copy = row + shift[b].
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,9 @@ FEW_BINS = 64  # in all: up to here every column keeps a load for each
 BINS_PER_STRATUM = (16, 8, 4, 1)  # more than 16 gained nothing on any design measured
 DEATHS_PER_BIN = 8
 SMALL_ROWS, SMALL_DEATHS = 5_000, 512  # here a bin a death costs nothing and makes the model exact
+# ... and here it costs less than the iterations that it saves: without it the model is far from
+# exact in as many directions as a fit under a small penalty has.  Devices have no room for more.
+WIDE_DEATHS = 2_000
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class RowPlan:
     first: np.ndarray  # int64 (n_pieces,): first row that reaches the piece
     shift: np.ndarray  # int64 (n_pieces,): row copy minus row
     n_strata: int
+    is_wide: bool = field(default=False, kw_only=True)  # whether columns outnumber rows
 
     @property
     def n_base(self):
@@ -57,6 +61,10 @@ class RowPlan:
     def bins(self):
         """Event-time bins."""
         return plan_bins(self)
+
+    def beside(self, n_columns):
+        """The plan where there are so many columns."""
+        return replace(self, is_wide=n_columns > self.n_base)
 
     @property
     def few(self):
@@ -335,13 +343,13 @@ class RowBins:
 def plan_bins(plan, whole_strata=False):
     """Bins of a plan: as many as the few can be, else one for each stratum."""
     deaths = np.bincount(plan.exit_idx[plan.event > 0], minlength=plan.cell_ptr[-1])
-    return bins_of_deaths(deaths, plan.cell_ptr, plan.n_rows, whole_strata)
+    return bins_of_deaths(deaths, plan.cell_ptr, plan.n_rows, whole_strata, plan.is_wide)
 
 
-def bins_of_deaths(deaths, cell_ptr, n_rows, whole_strata=False):
+def bins_of_deaths(deaths, cell_ptr, n_rows, whole_strata=False, is_wide=False):
     """Bins of cells with so many deaths."""
     total = np.add.reduceat(deaths, cell_ptr[:-1])
-    wanted, few = _count_bins(total, n_rows)
+    wanted, few = _count_bins(total, n_rows, is_wide)
     if whole_strata:
         wanted, few = np.ones_like(total), len(total) <= FEW_BINS
     bins = np.empty((3, int(wanted.sum())), np.int64)
@@ -350,9 +358,10 @@ def bins_of_deaths(deaths, cell_ptr, n_rows, whole_strata=False):
     return BinPlan(cell_bin, *bins[:, :n_bins].copy(), few=few)
 
 
-def _count_bins(total, n_rows):
+def _count_bins(total, n_rows, is_wide):
     """Bins of every stratum from its number of deaths, and whether they are few."""
-    if n_rows <= SMALL_ROWS and np.maximum(total, 1).sum() <= SMALL_DEATHS:
+    most = WIDE_DEATHS if is_wide else SMALL_DEATHS
+    if n_rows <= SMALL_ROWS and np.maximum(total, 1).sum() <= most:
         return np.maximum(total, 1), True
     for most in BINS_PER_STRATUM:
         wanted = np.clip(total // DEATHS_PER_BIN, 1, most)
