@@ -176,9 +176,7 @@ class ConditionalModel(PenalizedModel):
     def predict(self, X):
         """Linear predictor; only differences within a group have a meaning.
 
-        Parameters
-        ----------
-        <<X>>
+        <<only_X>>
 
         Returns
         -------

@@ -49,8 +49,6 @@ _ENTRIES = entries("""
         Return values at `unique_times_` in place of functions.
     offset : array-like of shape (n_samples,), optional
         Known part of the linear predictor. Predictions do not include it.
-    self : object
-        The fitted estimator.
     intercept_ : float
         Intercept; 0 where none was wanted.
     fit_intercept : bool, default=True
@@ -191,6 +189,8 @@ _SHARED = {
             Or a handle on rows in partitions, with all other arguments by row in the same ones; see
             :doc:`/guide/partitions`.
         """,
+    "only_X": "Parameters\n----------\n<<X>>",
+    "itself": "Returns\n-------\nself : object\n    The fitted estimator.",
     "strata_of_fit": """
         strata : array-like of shape (n_samples,), optional
             Stratum of each row; required if and only if the model was fitted with strata.

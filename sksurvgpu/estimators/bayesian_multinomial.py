@@ -137,9 +137,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
         sample_weight : array-like of shape (n_samples,), optional
             How often rows were observed, whole numbers.
 
-        Returns
-        -------
-        <<self>>
+        <<itself>>
         """
         design, header = read_columns(require_in_memory(X))
         outcome = read_categories(y, design.n_rows).weighted(sample_weight)

@@ -160,9 +160,7 @@ class BayesianLasso(RegressorMixin, BayesianModel):
             Numbers.
         <<sample_weight>>
 
-        Returns
-        -------
-        <<self>>
+        <<itself>>
         """
         self._check_parameters()
         design, header = read_columns(require_in_memory(X))

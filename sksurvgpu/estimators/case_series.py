@@ -74,9 +74,7 @@ class CaseSeriesCCD(ConditionalModel):
             Row weights, at least 0, the same for all eras of a subject.
         <<offset>>
 
-        Returns
-        -------
-        <<self>>
+        <<itself>>
         """
         return self._fit(X, y, sample_weight, offset)
 
@@ -165,9 +163,7 @@ class ConditionalPoissonCCD(ConditionalModel):
             Time or number at risk of each row, positive; its logarithm is an offset.
         <<offset>>
 
-        Returns
-        -------
-        <<self>>
+        <<itself>>
         """
         return self._fit(X, y, sample_weight, offset, strata=strata, exposure=exposure)
 

@@ -107,9 +107,7 @@ class CauseSpecificCox(HazardModels):
             Outcome from `sksurvgpu.competing_risks`.
         <<sample_weight, strata, offset>>
 
-        Returns
-        -------
-        <<self>>
+        <<itself>>
         """
         require_in_memory(X)
         items = read_survival(

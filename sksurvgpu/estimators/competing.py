@@ -90,9 +90,7 @@ class FineGrayCCD(CurveModel):
             Labels of groups, each with a censoring distribution of its own; by default the strata.
             One label for all rows pools the censoring of all strata.
 
-        Returns
-        -------
-        <<self>>
+        <<itself>>
         """
         return self._fit(
             X, y, sample_weight, offset, strata=strata, censoring_groups=censoring_groups
@@ -103,9 +101,7 @@ class FineGrayCCD(CurveModel):
     def predict(self, X):
         """Linear predictor, the log subdistribution hazard ratio to a row of zeros.
 
-        Parameters
-        ----------
-        <<X>>
+        <<only_X>>
 
         Returns
         -------

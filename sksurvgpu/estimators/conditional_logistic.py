@@ -74,9 +74,7 @@ class ConditionalLogisticCCD(ConditionalModel):
             Matched set of each row, where `y` has no field ``stratum``.
         <<offset>>
 
-        Returns
-        -------
-        <<self>>
+        <<itself>>
         """
         return self._fit(X, y, sample_weight, offset, strata=strata)
 

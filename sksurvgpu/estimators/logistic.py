@@ -81,9 +81,7 @@ class LogisticCCD(ClassifierMixin, PenalizedModel):
             Labels of two classes.
         <<sample_weight, offset>>
 
-        Returns
-        -------
-        <<self>>
+        <<itself>>
         """
         return self._fit(X, y, sample_weight, offset)
 
@@ -91,9 +89,7 @@ class LogisticCCD(ClassifierMixin, PenalizedModel):
     def decision_function(self, X):
         """Linear predictor, the log odds of the second class.
 
-        Parameters
-        ----------
-        <<X>>
+        <<only_X>>
 
         Returns
         -------
@@ -106,9 +102,7 @@ class LogisticCCD(ClassifierMixin, PenalizedModel):
     def predict_proba(self, X):
         """Probability of each class.
 
-        Parameters
-        ----------
-        <<X>>
+        <<only_X>>
 
         Returns
         -------
@@ -122,9 +116,7 @@ class LogisticCCD(ClassifierMixin, PenalizedModel):
     def predict_log_proba(self, X):
         """Logarithm of the probability of each class, without cancellation.
 
-        Parameters
-        ----------
-        <<X>>
+        <<only_X>>
 
         Returns
         -------
@@ -138,9 +130,7 @@ class LogisticCCD(ClassifierMixin, PenalizedModel):
     def predict(self, X):
         """Most probable class.
 
-        Parameters
-        ----------
-        <<X>>
+        <<only_X>>
 
         Returns
         -------

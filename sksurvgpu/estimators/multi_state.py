@@ -122,9 +122,7 @@ class MultiStateCox(HazardModels):
             Outcome from `sksurvgpu.multi_state`.
         <<sample_weight, strata, offset>>
 
-        Returns
-        -------
-        <<self>>
+        <<itself>>
         """
         require_in_memory(X)
         choice(self.clock, "clock", ["forward", "reset"])

@@ -80,9 +80,7 @@ class PoissonCCD(RegressorMixin, PenalizedModel):
             Time or number at risk of each row, positive; its logarithm is an offset.
         <<offset>>
 
-        Returns
-        -------
-        <<self>>
+        <<itself>>
         """
         return self._fit(X, y, sample_weight, offset, exposure=exposure)
 
@@ -201,9 +199,7 @@ class LinearCCD(RegressorMixin, PenalizedModel):
             Numbers.
         <<sample_weight, offset>>
 
-        Returns
-        -------
-        <<self>>
+        <<itself>>
         """
         return self._fit(X, y, sample_weight, offset)
 
@@ -211,9 +207,7 @@ class LinearCCD(RegressorMixin, PenalizedModel):
     def predict(self, X):
         """Expected value.
 
-        Parameters
-        ----------
-        <<X>>
+        <<only_X>>
 
         Returns
         -------

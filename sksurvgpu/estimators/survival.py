@@ -86,9 +86,7 @@ class CoxLassoCCD(CurveModel):
             Outcome from `sksurvgpu.surv` or ``sksurv.util.Surv``.
         <<sample_weight, strata, offset>>
 
-        Returns
-        -------
-        <<self>>
+        <<itself>>
         """
         return self._fit(X, y, sample_weight, offset, strata=strata)
 

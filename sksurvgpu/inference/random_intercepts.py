@@ -172,9 +172,7 @@ class RandomIntercepts(Versioned, BaseEstimator):
             Label of the cluster of each row.
         <<sample_weight, strata, offset>>
 
-        Returns
-        -------
-        <<self>>
+        <<itself>>
         """
         require_in_memory(X)
         given = {"sample_weight": sample_weight, "strata": strata, "offset": offset}
