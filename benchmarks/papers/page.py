@@ -1,6 +1,7 @@
 """The page of published experiments, written from the results at published size.
 
-``python -m benchmarks.papers --page`` writes it; nothing on it is typed by hand.
+``python -m benchmarks.papers --page`` writes it; nothing on it is typed by hand. Figures that lie
+beside the results are made small and kept in the documentation.
 """
 
 from __future__ import annotations
@@ -8,10 +9,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from PIL import Image
+
 from ..report import RESULTS, lines
 from .figures import PUBLISHED
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/guide/published.rst"
+FIGURES = PAGE.parents[1] / "_static/published"
+COLOURS = 48  # of a figure: with edges, as many as are seen
 FULL = RESULTS / "papers-full"
 # Item -> (what a row is published as, or None; its time in seconds).
 KEYS = {
@@ -55,6 +60,10 @@ Ended before all their rows were there: {partial}. Not run at the published size
 
 def write_page():
     """Write the page anew."""
+    FIGURES.mkdir(exist_ok=True)
+    for path in FULL.glob("*.png"):
+        figure = Image.open(path).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        figure.save(FIGURES / path.name, optimize=True)
     PAGE.write_text(page(), encoding="utf-8")
 
 
@@ -69,10 +78,18 @@ def page():
     partial = _names(name for name, record in records.items() if not record.get("whole", True))
     parts = [HEAD, _table(head, rows), "What was run, and where:", ""]
     parts.append(_table(["item", "machine", "revision", "load before", "s", "CPU s"], runs))
+    parts += ["Published times are stars.", "", *_figures(records)]
     parts += ["What they found beside times, and what was left out:", "", *_notes(records), ""]
     for name in (name for name in WHOLE if name in records):
         parts += [f"``{name}``, {records[name]['title']}::", "", *_indented(records[name]), ""]
     return "\n".join(parts) + TAIL.format(missing=missing, partial=partial)
+
+
+def _figures(records):
+    for name, record in records.items():
+        if (FIGURES / f"{name}.png").exists():
+            text = f"{name}, {record['title']}"
+            yield f".. figure:: /_static/published/{name}.png\n   :alt: {text}\n\n   {text}\n"
 
 
 def _names(items):
