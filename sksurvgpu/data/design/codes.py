@@ -56,10 +56,9 @@ class StepBasis:
         return np.cumsum(rises)
 
     def grouped(self, columns):
-        """Group of each code, of codes that columns do not tell apart; values of the groups."""
-        every = np.arange(len(columns) + 1)[:, None]
+        """Group of each code, of codes that columns do not tell apart; the steps between these."""
         group = np.searchsorted(columns, np.arange(self.n_codes))
-        return group, (every > every[:-1].T).astype(np.float64)
+        return group.astype(np.min_scalar_type(len(columns))), StepBasis(len(columns) + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,23 +108,29 @@ class CodedColumns(ComputedBlock):
                 out[some] = self.bases[v].sums(sums[: self.bases[v].n_codes, None], own, form)
             return out
         for v, some, own in every:
-            group, values = self._label(v, own, FEW_SUMS // n_labels)
-            by_group = np.zeros((len(values), n_labels))
-            add_by_code_and_label(group, label, numbers, by_group)
-            out[some] = part_of(values, form).T @ by_group
+            codes, basis, own = self._apart(v, own, FEW_SUMS // n_labels)
+            by_code = np.zeros((basis.n_codes, n_labels))
+            add_by_code_and_label(codes, label, numbers, by_code)
+            out[some] = basis.sums(by_code, own, form)
         return out
 
     def groups(self, columns):
         for v, some, own in self.by_variable(columns):
             key = v if self.bases[v].n_codes <= FEW_CODES else None
-            yield some, key, partial(self._label, v, own, FEW_CODES)
+            yield some, key, partial(self._label, v, own)
 
-    def _label(self, v, columns, few):
-        """Codes of rows and values by them; where these are not few, by what columns tell apart."""
+    def _label(self, v, columns):
+        """Codes of rows, and values of columns by them."""
+        codes, basis, columns = self._apart(v, columns, FEW_CODES)
+        return codes, basis.values(columns)
+
+    def _apart(self, v, columns, few):
+        """Codes of rows, or, if these are not few, those of what columns tell apart; the columns
+        of these."""
         if self.bases[v].n_codes <= few:
-            return self.codes[v], self.bases[v].values(columns)
-        group, values = self.bases[v].grouped(columns)
-        return np.take(group.astype(np.min_scalar_type(len(values))), self.codes[v]), values
+            return self.codes[v], self.bases[v], columns
+        group, basis = self.bases[v].grouped(columns)
+        return np.take(group, self.codes[v]), basis, np.arange(len(columns))
 
     def add(self, columns, coef, form, out):
         every = list(self.by_variable(columns))
