@@ -906,6 +906,22 @@ class TestChoice:
         way.secants.coupling = 1.1 * secants.COUPLED
         assert type(ask_for_model(point, way, known)) is kind
 
+    def test_an_iteration_costs_more_the_more_pairs_there_are(self, monkeypatch):
+        """A fit that goes on and on by a diagonal takes a matrix sooner, and ends."""
+        monkeypatch.setattr(costs, "COLUMN_OF_PAIR", 1e9 / P)
+        change = costs.of_change(DEAR, P, 1)
+        assert 50 < change < 150 < costs.of_change(DEAR, P, 0)
+        for n_pairs, n_residuals, kind in (
+            (1, 200, OwnMatrix),
+            (1, 40, Diagonal),
+            (0, 200, Diagonal),
+        ):
+            point, way, known = draw_fit(np.random.default_rng(42), counts=DEAR)
+            for _ in range(n_pairs):
+                way.secants.learn(np.ones(P), known._matrix @ np.ones(P), 1.0)
+            residuals = np.geomspace(8.0, 7.0, n_residuals)
+            assert type(ask_for_model(point, way, known, residuals)) is kind
+
     def test_a_matrix_that_costs_little(self):
         """Half an iteration: too much only where columns seem to be independent."""
         some = Counts(1e6, 1e6, 1e6, 1.2e6, 0.0, False, 10**6)
@@ -917,7 +933,7 @@ class TestChoice:
             assert type(ask_for_model(point, way, known)) is kind
 
     def test_few_columns_where_a_sample_is_no_small_one(self):
-        """The worst of correlated ones, whatever they cost."""
+        """The worst of correlated ones, unless a matrix of all costs too much."""
         for counts, coupling, n in (
             (SHORT, 1.1 * secants.COUPLED, 3),
             (SHORT, 1.0, P),
@@ -955,7 +971,7 @@ class TestChoice:
             assert type(ask_for_model(point, way, known)) is kind
 
     def test_a_model_that_serves_is_kept(self):
-        """Until it gains too little, or nothing moves; a matrix is not left for its size."""
+        """Until it gains too little, or nothing moves; a matrix that does not grow is not left."""
         point, way, known = draw_fit(np.random.default_rng(27))
         model = ask_for_model(point, way, known)
         assert ask_for_model(point, way, known, residuals=(999.0, 8.0)) is model

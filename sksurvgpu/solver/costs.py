@@ -20,8 +20,10 @@ ELEMENT_SOLVED = 1.0 / 120  # ... times its columns, in its Newton step on the s
 # 3.3 in the first five iterations, 1.7 in all 14 (100,000 x 1,000, 5 % ones).
 IN_A_FIT = 2.5
 ITERATION = 3e5  # of the solver itself
+COLUMN_OF_PAIR = 100.0  # ... for each working column and pair of secants: 40 to 250
 
 ITERATIONS_BY_MATRIX = 6.0  # until a fit is done
+ITERATIONS_BY_MATRIX_LATE = 20.0  # ... that was slow by a diagonal: 14 to 52 in all
 FEWEST = 4.0
 ITERATIONS_IF_COUPLED = 80.0  # by a diagonal
 ITERATIONS_BY_SAMPLE = 30.0  # ... or the matrix of one
@@ -45,6 +47,13 @@ def of_matrix(counts, n_columns, n_fits=1):
     by_diagonal, by_matrix = _iterations(counts, n_columns)
     taking = _forming(counts, n_columns) / n_fits
     return (taking + ITERATIONS_BY_MATRIX * by_matrix) / by_diagonal
+
+
+def of_change(counts, n_columns, n_pairs):
+    """Cost of going on by matrix, in iterations by a diagonal with so many pairs of secants."""
+    by_diagonal, by_matrix = _iterations(counts, n_columns)
+    later = _forming(counts, n_columns) + ITERATIONS_BY_MATRIX_LATE * by_matrix
+    return later / (by_diagonal + COLUMN_OF_PAIR * n_columns * n_pairs)
 
 
 def of_sample(counts, n_columns, share):

@@ -188,12 +188,8 @@ class Way:
         """Whether the model has the base of a new one, or one that need not be taken."""
         model = self.model
         is_lent = isinstance(model, LentModel) and not self.room.counts
-        is_own = isinstance(model, OwnMatrix)  # whose growth costs as much as taking it
-        return (
-            is_lent
-            or isinstance(model, kind)
-            or (model.is_matrix and kind is Diagonal and not is_own)
-        )
+        is_kept = model.is_matrix and not isinstance(model, OwnMatrix)  # whose growth is dear
+        return is_lent or isinstance(model, kind) or (is_kept and kind is Diagonal)
 
     def _would_mix(self, work, violation):
         """Whether a Hessian would grow by parts that are of another point."""
@@ -218,6 +214,9 @@ class Way:
             return OwnMatrix
         is_sampled = isinstance(self.model, SampledMatrix)
         ahead = costs.iterations_ahead(self.penalties_left, progress.left, progress.done)
+        # many pairs may cost more than all else, and not suffice
+        if costs.of_change(counts, len(work), len(self.secants.pairs)) < ahead:
+            return OwnMatrix
         if is_sampled and progress.residuals[-1] < SETTLED * progress.residuals[0]:
             ahead = max(ahead, costs.ITERATIONS_IF_COUPLED)
         is_coupled = is_own or is_sampled or self.secants.is_coupled
