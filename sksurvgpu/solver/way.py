@@ -230,12 +230,12 @@ class Way:
             sample = ROWS_A_COLUMN * len(work) / counts.rows
             by_sample = costs.of_sample(counts, len(work), sample)
             return SampledMatrix if by_sample < costs.ITERATIONS_IF_COUPLED else Diagonal
-        return OwnMatrix if self._pays(counts, work) else Diagonal
+        return OwnMatrix if self._pays(counts, len(work)) else Diagonal
 
-    def _pays(self, counts, columns):
+    def _pays(self, counts, n_columns):
         """Whether a matrix costs less than iterations by the curvature of coupled columns."""
-        cost = costs.of_matrix(counts, len(columns))
-        return cost < costs.iterations_if_coupled(counts, len(columns))
+        cost = costs.of_matrix(counts, n_columns)
+        return cost < costs.iterations_if_coupled(counts, n_columns)
 
     def _may_sample(self, counts, columns):
         """Whether there are samples of rows, and one would be much smaller than all of them."""
@@ -262,11 +262,11 @@ class Way:
         most = self._first_choice(point)
         if most < len(work) and most <= self.most_columns and self.room.counts:
             counts = yield from self.count(work)
+            of_most = counts.scaled(most / len(work))
             # once there is a matrix, it grows with the support
-            is_cheap = isinstance(self.model, OwnMatrix)
-            is_cheap = is_cheap or costs.is_cheap(counts.scaled(most / len(work)), most)
-            is_large = self.secants.is_coupled and not self._may_sample(counts, work)
-            is_large &= self._pays(counts, work)
+            is_cheap = isinstance(self.model, OwnMatrix) or costs.is_cheap(of_most, most)
+            is_large = self.secants.is_coupled or costs.are_many(counts, len(work))
+            is_large &= not self._may_sample(counts, work) and self._pays(of_most, most)
             if is_large or (is_cheap and len(work) > counts.rows):
                 return penalty.whole(_worst(point, work, violation, most))
         return work
