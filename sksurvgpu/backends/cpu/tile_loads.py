@@ -220,9 +220,10 @@ def loads_of_strata(products, columns, h, centring):
     """
     source, X = products.source[columns], products.tiles
     strata, n = centring.strata(X.starts), len(columns)
-    stored = np.where(X.kind == DENSE, np.diff(X.starts)[:, None], np.diff(X.indptr, axis=1))
+    stored = np.diff(X.indptr, axis=1)[:, source]
+    stored = np.where(X.kind[source] == DENSE, np.diff(X.starts)[:, None], stored)
     # a stratum from the tile before may end without an entry in this one
-    room = np.minimum(stored[:, source] + 1, np.diff(strata.ptr)[:, None]).sum(axis=1)
+    room = np.minimum(stored + 1, np.diff(strata.ptr)[:, None]).sum(axis=1)
     first_index = np.concatenate([[0], np.cumsum(room)])
     indptr = np.zeros((X.n_tiles, n + 1), np.int64)
     loads = Tiles(

@@ -178,7 +178,8 @@ class Products:
         self.computed, self.is_plain = computed, not (tiles.kind == COMPUTED).any()
         self.source, piece_ptr, self.first, self.shift = pieces
         self.n_base, self.kind, self.n_pieces = tiles.n_rows, tiles.kind, len(self.first)
-        stored = np.diff(tiles.indptr, axis=1).sum(axis=0)
+        stored = np.zeros(len(self.kind), np.int64)
+        stored[: tiles.indptr.shape[1] - 1] = np.diff(tiles.indptr, axis=1).sum(axis=0)
         self.entries = np.where(self.kind >= DENSE, self.n_base, stored)  # of columns of X
         low, high = piece_ptr.T
         self.whole = high - low == self.n_pieces

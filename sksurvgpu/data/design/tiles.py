@@ -20,6 +20,7 @@ from ..._threads import over_columns
 from .columns import Design
 from .computed import ComputedColumns
 from .kernels import (
+    COMPUTED,
     DENSE,
     INDICATOR,
     SLACK,
@@ -67,7 +68,10 @@ class Tile(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """All rows in tiles, one behind the other: kernels loop over them without Python's lock."""
+    """All rows in tiles, one behind the other: kernels loop over them without Python's lock.
+
+    Computed columns behind the last one that is stored have a kind and nothing else.
+    """
 
     kind: np.ndarray  # uint8, per column of X
     starts: np.ndarray  # int64 (n_tiles + 1,): first row of each
@@ -209,6 +213,7 @@ def tiles_of(design: Design, order, center=None, *, starts=None, n_threads: int 
     center = np.zeros(design.n_columns) if center is None else center
     order, columns = np.asarray(order, np.int32), _unsigned(design)
     cost = np.diff(design.indptr) + np.where(design.kind == DENSE, design.n_rows, 64)
+    cost = cost[: tiles.indptr.shape[1] - 1]
 
     def fill(first, last):
         _fill(first, last, order, inverse, is_moved, center, columns, tiles)
@@ -267,20 +272,21 @@ def _size_of(design):
 def _plan(design, inverse, starts, n_threads):
     """Tiles whose entries are not written yet."""
     n_tiles = len(starts) - 1
-    counts = np.zeros((design.n_columns, n_tiles), np.int64)
+    n_columns = min(1 + np.flatnonzero(design.kind != COMPUTED).max(initial=0), design.n_columns)
+    kind, counts = design.kind[:n_columns], np.zeros((n_columns, n_tiles), np.int64)
     tile_of_row = np.repeat(np.arange(n_tiles, dtype=np.uint32), np.diff(starts))[inverse]
     columns = _unsigned(design)
-    cost = np.diff(design.indptr) + 64
+    cost = np.diff(design.indptr[: n_columns + 1]) + 64
     over_columns(lambda a, b: _count(a, b, tile_of_row, columns, counts), cost, n_threads)
-    indptr = np.zeros((n_tiles, design.n_columns + 1), np.int64)
+    indptr = np.zeros((n_tiles, n_columns + 1), np.int64)
     np.cumsum(counts.T, axis=1, out=indptr[:, 1:])
     first_index = np.concatenate([[0], np.cumsum(indptr[:, -1])])
-    is_valued = design.kind != INDICATOR
-    value_ptr, first_value = np.zeros((1, design.n_columns), np.int64), np.zeros(n_tiles + 1, int)
+    is_valued = kind != INDICATOR
+    value_ptr, first_value = np.zeros((1, n_columns), np.int64), np.zeros(n_tiles + 1, int)
     if is_valued.any():
         value_ptr = np.zeros(counts.T.shape, np.int64)
-        dense_first = np.argsort(design.kind != DENSE, kind="stable")
-        sizes = np.where(design.kind == DENSE, np.diff(starts)[:, None], counts.T) * is_valued
+        dense_first = np.argsort(kind != DENSE, kind="stable")
+        sizes = np.where(kind == DENSE, np.diff(starts)[:, None], counts.T) * is_valued
         sizes = sizes[:, dense_first]
         ends = np.cumsum(sizes, axis=1)
         value_ptr[:, dense_first] = ends - sizes
