@@ -176,11 +176,6 @@ class ConditionalModel(PenalizedModel):
     def predict(self, X):
         """Linear predictor; only differences within a group have a meaning.
 
-        <<only_X>>
-
-        Returns
-        -------
-        predictor : ndarray of shape (n_samples,)
-            X times the coefficients, without the offset of the fit; higher is riskier.
+        <<predictor>>
         """
         return self._predict_linear(X)

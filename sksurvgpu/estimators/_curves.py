@@ -91,10 +91,7 @@ class CurveModel(PenalizedModel):
         ----------
         <<X, strata_of_fit, return_array>>
 
-        Returns
-        -------
-        hazard : ndarray
-            <<curves>>
+        <<curves>>
         """
         return self._curves(X, strata, return_array, cumulative_hazard)
 

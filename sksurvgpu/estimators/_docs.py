@@ -224,14 +224,34 @@ _SHARED = {
             model was fitted with strata. Labels need not occur in the fit.
         """,
     "risks": """
-        A row for each one of X, with the index of a pandas DataFrame, and a column for each
-        horizon. NaN, with a warning, for horizons beyond the last time of the fit's rows in the
-        row's stratum: what happens then is not in the data.
+        Returns
+        -------
+        risk : pandas.DataFrame of shape (n_samples, n_times)
+            A row for each one of X, with the index of a pandas DataFrame, and a column for each
+            horizon. NaN, with a warning, for horizons beyond the last time of the fit's rows in the
+            row's stratum: what happens then is not in the data.
+        """,
+    "concordance": """
+        Returns
+        -------
+        concordance : float
+            Between 0 and 1, 0.5 for predictions that say nothing.
+        """,
+    "predictor": """
+        <<only_X>>
+
+        Returns
+        -------
+        predictor : ndarray of shape (n_samples,)
+            X times the coefficients, without the offset of the fit; higher is riskier.
         """,
     "curves": """
-        Of `sksurv.functions.StepFunction`, shape (n_samples,); from 0 to the last time of the
-        stratum. With `return_array` numbers, shape (n_samples, n_unique_times), NaN beyond the
-        last time of the row's stratum.
+        Returns
+        -------
+        curves : ndarray
+            Of `sksurv.functions.StepFunction`, shape (n_samples,); from 0 to the last time of the
+            stratum. With `return_array` numbers, shape (n_samples, n_unique_times), NaN beyond the
+            last time of the row's stratum.
         """,
     "offset_of_score": """
         offset : array-like of shape (n_samples,), optional

@@ -175,10 +175,7 @@ class CauseSpecificCox(HazardModels):
         ----------
         <<X_here, strata_of_fit, return_array, event_of_prediction, start>>
 
-        Returns
-        -------
-        incidence : ndarray
-            <<curves>>
+        <<curves>>
         """
         k = self.events_.index(self._event(event))
         return self._curves(X, strata, return_array, lambda hazards: add_up(hazards)[k], start)
@@ -190,10 +187,7 @@ class CauseSpecificCox(HazardModels):
         ----------
         <<X_here, strata_of_fit, return_array, start>>
 
-        Returns
-        -------
-        survival : ndarray
-            <<curves>>
+        <<curves>>
         """
         return self._curves(
             X, strata, return_array, lambda hazards: survival(hazards.sum(0)), start
@@ -206,10 +200,7 @@ class CauseSpecificCox(HazardModels):
         ----------
         <<X_here, times, event_of_prediction, strata_of_fit, start>>
 
-        Returns
-        -------
-        risk : pandas.DataFrame of shape (n_samples, n_times)
-            <<risks>>
+        <<risks>>
 
         See Also
         --------
@@ -240,10 +231,7 @@ class CauseSpecificCox(HazardModels):
         strata : array-like of shape (n_samples,), optional
             Stratum of each row, one of those of the fit, where `y` has no field ``stratum``.
 
-        Returns
-        -------
-        concordance : float
-            Between 0 and 1, 0.5 for predictions that say nothing.
+        <<concordance>>
         """
         event = self._event(None)
         k = self.events_.index(event)

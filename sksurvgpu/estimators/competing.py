@@ -101,12 +101,7 @@ class FineGrayCCD(CurveModel):
     def predict(self, X):
         """Linear predictor, the log subdistribution hazard ratio to a row of zeros.
 
-        <<only_X>>
-
-        Returns
-        -------
-        predictor : ndarray of shape (n_samples,)
-            X times the coefficients, without the offset of the fit; higher is riskier.
+        <<predictor>>
         """
         return self._predict_linear(X)
 
@@ -118,10 +113,7 @@ class FineGrayCCD(CurveModel):
         ----------
         <<X, strata_of_fit, return_array>>
 
-        Returns
-        -------
-        incidence : ndarray
-            <<curves>>
+        <<curves>>
         """
         return self._curves(X, strata, return_array, incidence)
 
@@ -137,10 +129,7 @@ class FineGrayCCD(CurveModel):
         ----------
         <<X, times, strata_of_fit>>
 
-        Returns
-        -------
-        risk : pandas.DataFrame of shape (n_samples, n_times)
-            <<risks>>
+        <<risks>>
 
         See Also
         --------
@@ -174,10 +163,7 @@ class FineGrayCCD(CurveModel):
             Outcome.
         <<sample_weight, strata_of_score>>
 
-        Returns
-        -------
-        concordance : float
-            Between 0 and 1, 0.5 for predictions that say nothing.
+        <<concordance>>
         """
         risk = self._predictors(X)
         y, sample_weight, strata = to_memory(y, sample_weight, strata)

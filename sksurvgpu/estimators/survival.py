@@ -137,10 +137,7 @@ class CoxLassoCCD(CurveModel):
         ----------
         <<X, strata_of_fit, return_array, start>>
 
-        Returns
-        -------
-        survival : ndarray
-            <<curves>>
+        <<curves>>
         """
         return self._curves(X, strata, return_array, survival, start)
 
@@ -152,10 +149,7 @@ class CoxLassoCCD(CurveModel):
         ----------
         <<X, strata_of_fit, return_array, start>>
 
-        Returns
-        -------
-        hazard : ndarray
-            <<curves>>
+        <<curves>>
         """
         return self._curves(X, strata, return_array, cumulative_hazard, start)
 
@@ -167,10 +161,7 @@ class CoxLassoCCD(CurveModel):
         ----------
         <<X, times, strata_of_fit, start>>
 
-        Returns
-        -------
-        risk : pandas.DataFrame of shape (n_samples, n_times)
-            <<risks>>
+        <<risks>>
 
         See Also
         --------
@@ -206,10 +197,7 @@ class CoxLassoCCD(CurveModel):
             Row weights.
         <<strata_of_score>>
 
-        Returns
-        -------
-        concordance : float
-            Between 0 and 1, 0.5 for predictions that say nothing.
+        <<concordance>>
         """
         predictors = self._predictors(X)
         y, sample_weight, strata = to_memory(y, sample_weight, strata)
