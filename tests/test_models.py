@@ -326,6 +326,19 @@ def test_small_moves_of_a_block_in_unlike_units_are_no_end():
     assert (left / unit).max() <= P * least
 
 
+def test_small_moves_of_columns_with_a_common_part_are_no_end():
+    """The slopes that all of them leave together are larger."""
+    rng, n, p, least = np.random.default_rng(0), 400, 60, 1e-2
+    half = 2.0 * rng.normal(size=(n, 1)) + rng.normal(size=(n, p))
+    model, slope = Quadratic.of_matrix(half.T @ half / n), rng.normal(size=p)
+    slope = half.T @ (half @ slope + rng.normal(size=n)) / n
+    penalty = ElasticNet(1.0).at(0.01, np.ones(p), np.zeros(p, bool))
+    start = np.zeros(p), slope.copy(), np.ones(p)
+    found = minimize_on_model(model, penalty, np.arange(p), *start, least)
+    left = penalty.violation(found, slope - model.matrix @ found)
+    assert left.max() <= 3.0 * least
+
+
 def test_newton_ends_what_passes_leave_however_large(monkeypatch):
     """Columns next to equal, for which passes need thousands of rounds, and no work to spare."""
     monkeypatch.setattr(minimize, "MOST_WORK", 0.0)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from pandas import DataFrame, Index, concat
 
+from .._docs import sharing
 from .._tables import Result, counted
 from ..data.intervals import check_level, tails, with_ratios
 from ..data.options import is_whole
@@ -20,7 +21,11 @@ from .doubts import badness, doubts_about
 from .draws import Draws, first_of, read_draws, some_of
 from .run import Sampled
 
+_OF_QUANTITY = "Parameters\n----------\nname : str\n    Name of the quantity.\n\nReturns\n-------\n"
+_OF_QUANTITY += "numbers : ndarray\n    Of the shape of one draw."
 
+
+@sharing({"of_quantity": _OF_QUANTITY})
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior(Result):
     """Draws of named parameters from a posterior distribution.
@@ -138,15 +143,7 @@ class Posterior(Result):
     def mean(self, name) -> np.ndarray:
         """Posterior mean of a quantity.
 
-        Parameters
-        ----------
-        name : str
-            Name of the quantity.
-
-        Returns
-        -------
-        mean : ndarray
-            Of the shape of one draw.
+        <<of_quantity>>
         """
         if name in self.sampled.draws.moments:
             return self.sampled.draws.moments[name].mean()
@@ -155,15 +152,7 @@ class Posterior(Result):
     def sd(self, name) -> np.ndarray:
         """Posterior standard deviation of a quantity.
 
-        Parameters
-        ----------
-        name : str
-            Name of the quantity.
-
-        Returns
-        -------
-        sd : ndarray
-            Of the shape of one draw.
+        <<of_quantity>>
         """
         if name in self.sampled.draws.moments:
             return self.sampled.draws.moments[name].sd()

@@ -64,10 +64,7 @@ def of_sample(counts, n_columns, share):
 
 
 def iterations_if_coupled(counts, n_columns):
-    """Iterations by a diagonal where columns are coupled: without end, as they outnumber rows.
-
-    They grow as the root of the condition of a matrix of independent columns.
-    """
+    """Iterations by a diagonal of coupled columns, which grow as the root of their condition."""
     root = np.sqrt(n_columns / counts.rows)
     growth = 0.25 * (1.0 + root) / (1.0 - root) if root < 1.0 else np.inf
     return ITERATIONS_IF_COUPLED * max(1.0, growth)

@@ -13,6 +13,7 @@ from ..penalties.blocks import blocks_of_size, move_block_of, with_matrices
 # Passes of a round: as many as cost about what Newton's step does, by the products of a small one
 # and by what those of a factor cost.  A round is quick if its moves shrink that much.
 LEAST_PASSES, MOST_PASSES, PRODUCTS_OF_STEP, IN_A_FACTOR, QUICK = 5, 40, 1e6, 0.05, 0.1
+LEFT = 3.0  # times the largest move that is small enough: slopes on the support
 # Of rounds, and of the products that they take, once there were some of Newton's steps.
 MOST_ROUNDS, MOST_WORK, FEWEST_STEPS = 100, 1e10, 2
 # Of the coefficients that Newton's step would take beyond their ends, the share that stops at a
@@ -202,11 +203,26 @@ def minimize_on_model(model, penalty, columns, coef, gradient, unit, tolerance):
         previous = largest
         largest = passes(model, coef, gradient, own, unit, tolerance, n_passes)
         work += n_passes * products
-        if largest <= tolerance or (work > MOST_WORK and steps >= FEWEST_STEPS):
+        is_small = largest <= tolerance
+        if is_small and _left(model, penalty, own, coef, gradient, unit) <= LEFT * tolerance:
             break
-        if largest > QUICK * previous:
+        if work > MOST_WORK and steps >= FEWEST_STEPS:
+            break
+        if is_small or largest > QUICK * previous:
             work, steps = work + _support_step(model, penalty, own, coef, gradient), steps + 1
     return coef
+
+
+def _support(model, penalty, own, coef):
+    """Pieces around coefficients, and which of these keep to theirs."""
+    pieces = penalty.pieces(coef, own)
+    return pieces, (pieces.low < coef) & (coef < pieces.high) & (model.curvature > 0)
+
+
+def _left(model, penalty, own, coef, gradient, unit):
+    """Largest slope that is left on the support: together, small moves may go far."""
+    pieces, support = _support(model, penalty, own, coef)
+    return np.abs((gradient - pieces.right)[support] / unit[support]).max(initial=0.0)
 
 
 def _bound(model, where):
@@ -240,8 +256,8 @@ def _support_step(model, penalty, own, coef, gradient):
 
     Coefficients between two pieces, such as zeros of the lasso, stay.  The products that it took.
     """
-    pieces = penalty.pieces(coef, own)
-    support = np.flatnonzero((pieces.low < coef) & (coef < pieces.high) & (model.curvature > 0))
+    pieces, support = _support(model, penalty, own, coef)
+    support = np.flatnonzero(support)
     if not len(support):
         return 0.0
     old, slope = coef[support], gradient[support] - pieces.right[support]
