@@ -1,6 +1,7 @@
 """Columns that are computed, against the same ones stored: every model, and all that reads X."""
 
 import pickle
+import tracemalloc
 from unittest import mock
 
 import numpy as np
@@ -357,3 +358,19 @@ def test_few_of_many_steps_by_label_are_added_up_by_what_they_tell_apart():
     expected = block.values(some, np.arange(N)) * numbers
     expected = np.stack([expected[:, label == k].sum(axis=1) for k in range(50)], axis=1)
     np.testing.assert_allclose(block.sums(some, numbers, VALUE, label, 50), expected, atol=1e-12)
+
+
+def test_columns_take_no_more_memory_than_a_few_numbers_each():
+    """As many as there are values: neither tables of two of them nor anything by tile."""
+    ages = np.random.default_rng(3).normal(size=(6_000, 1))
+    design = StepColumns(n_steps=None).fit(ages).transform(ages)
+    tiles = OrderedDesign(design, np.arange(6_000)).tiles
+    assert tiles.indptr.shape[1] <= 2 and len(tiles.kind) == design.n_columns == 5_999
+    [block], label = design.blocks, np.arange(6_000) % 4
+    tracemalloc.start()
+    found = block.sums(np.arange(5_999), np.ones(6_000), VALUE, label, 4)
+    assert tracemalloc.get_traced_memory()[1] < 6_000 * 200
+    tracemalloc.stop()
+    above = np.argsort(ages[:, 0])[::-1][:5_999]
+    expected = np.cumsum(np.eye(4)[label[above]], axis=0)[::-1]
+    np.testing.assert_allclose(found, expected)

@@ -946,9 +946,10 @@ class TestChoice:
             assert type(ask_for_model(point, way, known)) is kind
 
     def test_few_columns_where_a_sample_is_no_small_one(self):
-        """The worst of correlated ones, unless a matrix of all costs too much."""
+        """The worst of correlated ones, unless their own matrix costs too much."""
         for counts, coupling, n in (
             (SHORT, 1.1 * secants.COUPLED, 3),
+            (SHORT._replace(pairs=1e8), 1.1 * secants.COUPLED, 3),
             (SHORT, 1.0, P),
             (DEAR, 1.1 * secants.COUPLED, P),
         ):
