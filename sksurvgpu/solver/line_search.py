@@ -7,7 +7,7 @@ from ..backends.contract import Operations, ask
 SUFFICIENT = 1e-4
 LEAST_FACTOR, MOST_FACTOR = 0.1, 0.5  # of the share of a step that failed
 STIFFER = 0.25  # share of a share that is tried next
-LONGEST_MOVE = 100.0  # range of the predictor's move within one step
+LONGEST_MOVE = 100.0  # range of the predictor's move within one step; 10 cut good ones short
 SHORTEST = 1e-10
 
 

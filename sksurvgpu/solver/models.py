@@ -17,7 +17,7 @@ from .problem import Loan
 from .secants import OUTSIDE, SecantTerms
 
 # A model is retaken where more of the residual is left.
-STALE, STALE_IF_CHEAP, STALE_IF_DEAR = 0.5, 0.05, 0.9
+STALE, STALE_IF_FRESH, STALE_IF_DEAR = 0.5, 0.05, 0.9
 # A matrix that is off by no more than this share is better than pairs from afar.
 ACCURATE = 0.2
 OLD, AGING = 2, 4  # iterations until a model may be taken anew; times as many for the next diagonal
@@ -33,7 +33,7 @@ class LocalModel:
     is_matrix = False  # whether the base is one
     oldest = OLD
     stale = STALE
-    is_cheap = False  # whether taking it anew costs less than the rest of an iteration
+    stays_fresh = False  # whether it is taken anew as long as it gains little: `costs`
     is_here = False  # whether curvatures that it knows are those of the last evaluation
 
     def __init__(self, n_columns, secants, weight=1.0):
@@ -95,7 +95,7 @@ class LocalModel:
     def is_stale(self, violation, previous):
         """Whether its columns have gained too little; columns new to it do not count."""
         self._age += 1
-        oldest, stale = (0, STALE_IF_CHEAP) if self.is_cheap else (self.oldest, self.stale)
+        oldest, stale = (0, STALE_IF_FRESH) if self.stays_fresh else (self.oldest, self.stale)
         return self._age > oldest and violation[self.columns].max(initial=0.0) > stale * previous
 
     def cover(self, work, violation, n_fitting, penalty):

@@ -176,10 +176,10 @@ class Way:
             self.model.oldest = AGING * model.oldest  # the pairs are worth more than another one
         if kind is OwnMatrix and self.room.counts:
             counts = yield from self.count(work)
-            self.model.is_cheap = costs.stays_fresh(counts, len(work))
+            self.model.stays_fresh = costs.stays_fresh(counts, len(work))
             if costs.of_matrix(counts, len(work)) > DEAR and not self.penalties_left:
                 self.model.stale = STALE_IF_DEAR  # its pairs make up for its age
-            if self.model.is_cheap and (point.shortened or not progress.gains_little):
+            if self.model.stays_fresh and (point.shortened or not progress.gains_little):
                 self.secants.forget()  # it is the Hessian, unless that has lost its digits
         yield from self.model.loosen(violation)
         return self.model
@@ -193,7 +193,7 @@ class Way:
 
     def _would_mix(self, work, violation):
         """Whether a Hessian would grow by parts that are of another point."""
-        return self.model.is_cheap and violation[self.model.lacks(work)].any()
+        return self.model.stays_fresh and violation[self.model.lacks(work)].any()
 
     def _kind_of_all(self, progress):
         """The base under a penalty that is minimized on one matrix; not counted, as any other."""
