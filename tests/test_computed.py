@@ -367,10 +367,14 @@ def test_columns_take_no_more_memory_than_a_few_numbers_each():
     tiles = OrderedDesign(design, np.arange(6_000)).tiles
     assert tiles.indptr.shape[1] <= 2 and len(tiles.kind) == design.n_columns == 5_999
     [block], label = design.blocks, np.arange(6_000) % 4
+    given = np.arange(5_999), np.ones(6_000), VALUE, label, 4
+    block.sums(*given)  # compiles
     tracemalloc.start()
-    found = block.sums(np.arange(5_999), np.ones(6_000), VALUE, label, 4)
-    assert tracemalloc.get_traced_memory()[1] < 6_000 * 200
-    tracemalloc.stop()
+    try:
+        found, peak = block.sums(*given), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6_000 * 200
     above = np.argsort(ages[:, 0])[::-1][:5_999]
     expected = np.cumsum(np.eye(4)[label[above]], axis=0)[::-1]
     np.testing.assert_allclose(found, expected)

@@ -156,7 +156,7 @@ def test_loans(base):
 
 CASES = {"papers": (simulate_cox, 300, None), "records": (simulate_ehr, 600, 0.01)}
 MOST_EXCHANGES = {  # by the first base and the best
-    ("matrix", "matrix"): 27,
+    ("matrix", "matrix"): 28,
     ("sample", "sample"): 42,
     ("diagonal", "matrix"): 45,
     ("diagonal", "diagonal"): 120,
