@@ -21,7 +21,7 @@ from ..._compile import kernel
 from ...data.sorting import order_within
 
 FEW_BINS = 64  # in all: up to here every column keeps a load for each
-BINS_PER_STRATUM = (16, 8, 4, 1)  # more than 16 gained nothing on any design measured
+BINS_PER_STRATUM = (16, 8, 4, 1)  # more than 16 gained nothing where rows outnumber columns
 DEATHS_PER_BIN = 8
 SMALL_ROWS, SMALL_DEATHS = 5_000, 512  # here a bin a death costs nothing and makes the model exact
 # ... and here it costs less than the iterations that it saves: without it the model is far from
