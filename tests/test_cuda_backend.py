@@ -2,8 +2,6 @@
 
 import importlib.util
 import pickle
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
@@ -33,43 +31,6 @@ def test_no_device_is_an_error_that_says_what_to_do(data):
     assert str(raised.value).startswith('backend="cuda" found no usable device (')
     assert str(raised.value).endswith('or pass backend="cpu"')
     assert "\n" not in str(raised.value)
-
-
-# In a process of its own, what has been imported is known.
-FRESH = """
-import importlib.util as u
-import sys
-from functools import partial
-
-import numpy as np
-
-from sksurvgpu import LogisticCCD
-
-LogisticCCD().fit([[0.0], [1.0], [1.0]], [0, 1, 0])
-print([m for m in sys.modules if m.startswith(("numba_cuda", "sksurvgpu.backends.cuda"))])
-
-find = u.find_spec
-u.find_spec = lambda name, *a: None if name == "numba_cuda" else find(name, *a)
-try:
-    LogisticCCD(backend="cuda").fit([[0.0], [1.0]], [0, 1])
-except Exception as error:
-    print(type(error).__name__, error)
-u.find_spec = find
-
-if hasattr(np, "row_stack"):
-    del np.row_stack
-import sksurvgpu.backends.cuda._cuda
-print(hasattr(np, "row_stack"))
-"""
-
-
-def test_what_is_imported_when():
-    done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True)
-    of_cpu_fit, missing, has_shim = done.stdout.splitlines()
-    assert of_cpu_fit == "[]"
-    assert missing.startswith('BackendUnavailableError backend="cuda" needs the package numba')
-    assert 'pip install "sksurvgpu[cuda12]"' in missing
-    assert has_shim == "False"  # what the old package needs of NumPy leaves no trace
 
 
 def test_device_that_is_not_there(monkeypatch):

@@ -1,8 +1,6 @@
 """Estimators whose rows are in partitions: the fits, curves and errors of the pooled rows."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -231,18 +229,6 @@ def test_fitted_models_travel_without_rows():
     model.fit(**arguments)
     assert not hasattr(model, "n_exchanges_")
     assert model.backend_ != "partitions"
-
-
-def test_fits_of_files_know_nothing_of_dask():
-    code = (
-        "import sys, numpy as np, sksurvgpu\n"
-        "from sksurvgpu.partitions.handles import from_lists\n"
-        "h = from_lists({'X': [np.eye(4)[:, :2]] * 2, 'y': [[0.0, 1, 2, 3]] * 2})\n"
-        "sksurvgpu.LinearCCD().fit(h['X'], h['y']).predict(h['X'])\n"
-        "print([m for m in sys.modules if m.split('.')[0] in ('dask', 'distributed')])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(

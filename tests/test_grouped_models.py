@@ -298,11 +298,12 @@ def test_a_pair_is_a_logistic_regression_of_differences():
     case, control = table[: N // 2], table[N // 2 :]
     pair = np.tile(np.arange(N // 2), 2)
     y = matched(np.arange(N) < N // 2, pair)
-    inner = ConditionalLogisticCCD(alpha=0.01, tol=1e-11).fit(table, y)
+    weight = np.tile(np.random.default_rng(2).choice([0.0, 0.5, 1.0, 2.0], N // 2), 2)
+    inner = ConditionalLogisticCCD(alpha=0.01, tol=1e-11).fit(table, y, sample_weight=weight)
     differences = np.vstack([case - control, control - case])
     # Every pair is there twice in as many rows: twice the likelihood.
     outer = LogisticCCD(alpha=0.02, tol=1e-11, fit_intercept=False)
-    outer.fit(differences, np.arange(N) < N // 2)
+    outer.fit(differences, np.arange(N) < N // 2, sample_weight=weight)
     np.testing.assert_allclose(inner.coef_, outer.coef_, atol=1e-8)
     assert 2 * inner.log_likelihood_ == pytest.approx(outer.log_likelihood_, rel=1e-9)
 

@@ -216,7 +216,7 @@ def test_predictors_of_any_range(spread, n_strata, ties, check_close):
 def test_steps_decrease_whatever_the_range(spread, ties):
     """The model without a common scale is looser, and still a bound."""
     rng = np.random.default_rng(9)
-    data = draw_outcome(rng, 60, n_times=20)
+    data = draw_outcome(rng, 60, n_times=20, weights=True)
     eta = rng.uniform(-spread / 2, spread / 2, size=60)
     problem = make_problem(data.with_(X=np.eye(60)), ties)
     session, _ = open_session(problem, data, eta)
@@ -229,7 +229,7 @@ def test_delayed_entry_is_right_or_refused(ties):
     """Where entries cancel more digits than there are, no log-likelihood may look like one."""
     rng = np.random.default_rng(16)
     for _ in range(20):
-        data = draw_outcome(rng, 200, start=True, n_strata=3, n_times=40)
+        data = draw_outcome(rng, 200, start=True, n_strata=3, n_times=40, weights=True)
         eta = rng.uniform(-150, 150, size=200)
         _, loglik = open_rows(data, eta, ties)
         expected = reference(data, eta, ties).loglik

@@ -1,8 +1,5 @@
 """Patterns: what a likelihood names has all its parts, and imports none before it is asked for."""
 
-import subprocess
-import sys
-
 import pytest
 
 from sksurvgpu.backends.cpu.pattern import PatternOnCpu
@@ -40,16 +37,3 @@ def check_part(pattern, attribute, base):
     part = getattr(pattern, attribute)
     assert issubclass(part, base)
     assert part.__module__.startswith(f"{pattern.__module__}.")
-
-
-@pytest.mark.thorough
-def test_a_likelihood_imports_no_backend():
-    code = (
-        "import sys, sksurvgpu.likelihoods as found\n"
-        "names = 'sksurvgpu.backends', 'sksurvgpu.information', 'numba.cuda'\n"
-        "print(*[m for m in sys.modules if m.startswith(names)])\n"
-        "found.Cox.pattern.on_cpu\n"
-        "print(*[m for m in sys.modules if m.endswith('.cuda')])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []

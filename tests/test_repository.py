@@ -6,7 +6,6 @@ An exception to a limit is a line in one of the dictionaries below and says why.
 import ast
 import doctest
 import re
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -379,38 +378,6 @@ def test_no_forbidden_words():
     assert not wrong
 
 
-def run_python(code):
-    """Standard output of a fresh interpreter that can import the package under test."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=PACKAGE.parent,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_import_is_light():
-    heavy = ["numpy", "scipy", "sklearn", "sksurv", "numba", "pandas", "ctypes", "matplotlib"]
-    code = f"import sys, sksurvgpu; print(*[m for m in {heavy} if m in sys.modules])"
-    assert run_python(code).split() == []
-
-
-def test_no_cuda_module_without_asking():
-    """`show_versions` is a function whatever was imported first, and asks for none."""
-    code = (
-        "import sys, sksurvgpu.datasets, sksurvgpu.show_versions\n"
-        "from sksurvgpu import show_versions; show_versions()\n"
-        "print('LOADED', *[m for m in sys.modules if m.startswith(('numba.cuda.cudadrv.driver',"
-        " 'numba_cuda', 'cupy'))])"
-    )
-    *printed, loaded = run_python(code).splitlines()
-    assert "Packages" in printed and loaded.split() == ["LOADED"]
-
-
 def test_show_versions_says_what_is_there(capsys):
     sksurvgpu.show_versions()
     printed = capsys.readouterr().out
@@ -478,12 +445,6 @@ def test_public_names_are_listed_and_unknown_ones_refused():
 
 def test_public_names_load():
     assert [name for name in sksurvgpu.__all__ if getattr(sksurvgpu, name) is None] == []
-
-
-@pytest.mark.thorough
-def test_modules_load_on_first_use():
-    code = "import sksurvgpu; sksurvgpu.federated.Site, sksurvgpu.plotting.PathDisplay"
-    assert run_python(code) == ""
 
 
 def test_backend_error_names_the_remedy():

@@ -29,5 +29,6 @@ def test_calls_go_on_after_a_signal():
 
 
 @pytest.mark.slow
+@pytest.mark.weekly
 def test_calls_go_on_after_anything():
     attack(n_attempts(SHARE), seed=1)

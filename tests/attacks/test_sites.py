@@ -26,6 +26,7 @@ def test_few_attempts(end):
 
 @ENDS
 @pytest.mark.slow
+@pytest.mark.weekly
 def test_many_attempts(end):
     for number in range(n_attempts(0.4)):
         sites.attack(end, 1, number)
