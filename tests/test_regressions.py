@@ -67,8 +67,9 @@ def test_exact_steps_let_the_intercept_move_along():
     rng = np.random.default_rng(1)
     year = 2000.0 + rng.integers(0, 10, size=500)
     y = rng.random(500) < 1.0 / (1.0 + np.exp(-0.3 * (year - 2005.0)))
+    weight = rng.choice([1.0, 2.0], size=500)
     exact, default = (
-        LogisticCCD(alpha=0.01, algorithm=algorithm).fit(year[:, None], y)
+        LogisticCCD(alpha=0.01, algorithm=algorithm).fit(year[:, None], y, weight)
         for algorithm in ("exact", "majorized")
     )
     assert exact.n_iter_ < 50

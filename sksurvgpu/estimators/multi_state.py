@@ -215,7 +215,8 @@ class MultiStateCox(HazardModels):
         baseline, predictors, codes, start = self._open(X, strata, start)
         state = self._places(state, len(predictors))
         states = self.states_
-        origin, destination = np.array([[*map(states.index, ends)] for ends in self.transitions_]).T
+        pairs = [[*map(states.index, ends)] for ends in self.transitions_]
+        origin, destination = np.array(pairs, order="F").T
         since = np.zeros(len(state)) if start is None else start
         ends = _ends(baseline, origin, len(states))[:, codes].T
         # probabilities, times, and what of the probabilities is not known

@@ -201,7 +201,7 @@ def replicate_hazards(
         of_all = np.minimum(np.nan_to_num(of_all), ENORMOUS)  # NaN after the follow-up
         of_all = np.maximum.accumulate(of_all, axis=1)
         of_all = np.ascontiguousarray(of_all.reshape(n_hazards, n_rows, -1))
-        course = Course(of_all, grid, *np.array(hazards.ends).T)
+        course = Course(of_all, grid, *np.array(hazards.ends, order="F").T)
         found = np.empty((3, n_rows, len(times), never.shape[1]))
         follow(course, state, since, times, never, found)
         found = found[int(is_time), :, :, hazards.target]
