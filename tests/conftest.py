@@ -47,7 +47,11 @@ DEEPER = """
     stand_in standardize store study_case_series sums_fits sums_models sums_parts units
 """
 GLOBS = ("test_cuda_*.py", "test_far_*.py", "test_gpu_*.py")
-THOROUGH = {TESTS / "attacks", *(TESTS / f"test_{name}.py" for name in DEEPER.split())}
+THOROUGH = {
+    TESTS / "attacks",
+    TESTS / "gpu",
+    *(TESTS / f"test_{name}.py" for name in DEEPER.split()),
+}
 THOROUGH |= {path for pattern in GLOBS for path in TESTS.glob(pattern)}
 # What is slow here no other test stands for.
 NAMES = "docs", "gallery", "cuda_kernels"
@@ -257,8 +261,12 @@ def ties(request):
     return request.param
 
 
-@pytest.fixture(autouse=True)
-def threads_at_any_size(monkeypatch):
+@pytest.fixture(autouse=True, scope="session")
+def threads_at_any_size():
     """Small problems run on one thread; tests of threads are small."""
-    monkeypatch.setattr("sksurvgpu.backends.cpu.threads.FEWEST_ENTRIES", 0)
-    monkeypatch.setattr("sksurvgpu.backends.cpu.threads.LOCKED", 1e-9)
+    from sksurvgpu.backends.cpu import threads
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "FEWEST_ENTRIES", 0)
+        patch.setattr(threads, "LOCKED", 1e-9)
+        yield

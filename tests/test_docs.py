@@ -41,7 +41,7 @@ LONG = {
     "models/logistic",
     "models/poisson",
 }
-WEEKLY = {"guide/posterior"}  # of many draws
+WEEKLY = {"guide/posterior", "guide/plots"}  # of many draws; of figures that the build draws, too
 LAID_OUT = {"guide/plots"}  # which has every kind of figure
 WITH_EXAMPLES = [path for path in PAGES if ">>> " in path.read_text(encoding="utf-8")]
 

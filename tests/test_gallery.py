@@ -13,8 +13,10 @@ GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
 EXAMPLES = sorted(GALLERY.rglob("plot_*.py"))
 FAST = {"plot_calibration", "plot_case_series", "plot_immortal_time"}
 LEFT_OUT = FAST - {"plot_immortal_time"}  # of a short run
-# Of many draws or folds.
-WEEKLY = {"plot_gene_expression", "plot_posterior", "plot_smooth"}
+# Of many draws or folds, or otherwise of seconds; the build of the pages runs all.
+WEEKLY = {"plot_gene_expression", "plot_intervals", "plot_mixed_units_pipeline", "plot_multinomial"}
+WEEKLY |= {"plot_negative_controls", "plot_penalties", "plot_posterior", "plot_smooth"}
+WEEKLY |= {"plot_steps"}
 
 # SurvSet's pickles were made by an older NumPy.
 pytestmark = pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")

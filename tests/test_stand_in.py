@@ -84,10 +84,9 @@ def test_memory_that_is_lacking_is_told(run):
 
 @pytest.mark.mostly_slow(but=r"\[2\]")
 @pytest.mark.parametrize("launch", [2, 12])  # as rows are laid out, and in an iteration
-def test_a_broken_device_is_told_and_nothing_of_it_kept(launch, run, folder):
+def test_a_broken_device_is_told_and_nothing_of_it_kept(launch, run):
     """It tells of a launch at a later call, and nothing on it is there any more."""
-    more = {"STAND_IN_FAULT": str(launch), "NUMBA_CACHE_DIR": str(folder / "kept")}
-    found = run("tests.gpu.on_stand_in", "fit_on_device", {"n": 1_000}, **more)
+    found = run("tests.gpu.on_stand_in", "fit_on_device", {"n": 1_000}, STAND_IN_FAULT=str(launch))
     for kind, said in found["said"]:
         assert kind in ("CudaAPIError", "CUDAError") and "CUDA_ERROR_ILLEGAL_ADDRESS" in said
         assert "Nothing runs on stand-in any more until this process ends." in said
