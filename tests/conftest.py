@@ -120,6 +120,7 @@ def pytest_collection_finish(session):
 # Estimators share their face: a survival model and a classifier have it checked by scikit-learn.
 # Exact steps have kernels of their own for every likelihood and form of its data.
 CHECKED = ("NumericOutcome(", "LogisticCCD(")
+ALIKE = ("PoissonCCD(", "Counts(", "OneSet(")  # LinearCCD and Eras
 EXACT = re.compile(r"breslow|(?<!conditional[_ ])logistic")
 LIKELIHOOD = re.compile(r"efron|fine[_-]gray|poisson|gaussian|linear|logistic|series|sets")
 ALL_EXACT = ("test_certificate_of_the_exact_algorithm", "test_cycle_of_exact_steps")
@@ -151,6 +152,9 @@ def pytest_itemcollected(item):
     is_carried = any(word.startswith("fine_gray") for word in words)
     has_rare_bins = "one a stratum" in words and (is_carried or not params.get("start", True))
     if has_many_groups or has_rare_bins:
+        item.add_marker(pytest.mark.slow)
+    is_alike = item.name.startswith("test_scikit_learn_checks[")
+    if is_alike and any(name in item.name for name in ALIKE):
         item.add_marker(pytest.mark.slow)
     mark = item.get_closest_marker("mostly_slow")
     if mark is not None and not re.search(mark.kwargs["but"], item.name):

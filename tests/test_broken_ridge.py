@@ -60,6 +60,7 @@ def function_of(face, model):
     return loglik
 
 
+@pytest.mark.mostly_slow(but=r"\[(cox|logistic|case series)\]")
 def test_fits_are_local_minima_on_their_support(face):
     penalty = BrokenRidge(start=0.05)
     given = {"penalty": penalty, "alpha": ALPHA, "penalty_factor": FACTOR, "prior_mean": MEAN}
@@ -107,6 +108,7 @@ def repeat_ridges(model, sample, lam, start):
     raise AssertionError("no limit")
 
 
+@pytest.mark.mostly_slow(but=r"efron|curves|conditional|poisson\]|logistic\]|origin")
 @pytest.mark.parametrize("name", MODELS)
 def test_it_is_the_limit_of_ridges(name, check_close):
     model, p, lam, start = MODELS[name], 4, 0.3, 2.0
@@ -172,6 +174,7 @@ def test_exact_steps_and_warm_starts_change_nothing():
 # -- many fits ----------------------------------------------------------------------------------
 
 
+@pytest.mark.mostly_slow(but=r"\[(cox|linear|conditional logistic)\]")
 def test_every_penalty_of_a_path_has_its_own_start(face):
     alphas = [1.0, 0.02, 0.002, 0.0003]
     path = fit_path(face.make(penalty=BrokenRidge()), X, face.y, alphas=alphas, **face.arguments())

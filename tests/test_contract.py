@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from engine import make_problem, use_bins
+from grids import thin
 from models import FORMS, MODELS, make_batch, use_form
 from numpy_backend import NumpyBackend
 from numpy_backend import Session as NumpySession
@@ -80,8 +81,7 @@ TAKEN = {"curvature", "sample", "matrix"}
 class TestFits:
     """Solutions of the NumPy backend, in rounds, are the CPU's."""
 
-    @pytest.mark.parametrize("base", ROOMS)
-    @pytest.mark.parametrize("name", [*MODELS, PIECES])
+    @pytest.mark.parametrize(("name", "base"), thin(2, [*MODELS, PIECES], ROOMS))
     def test_paths_of_folds(self, name, base):
         sample, problem = draw(name)
         batch = Batch(

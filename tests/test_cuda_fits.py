@@ -123,6 +123,7 @@ def test_exact_estimators_are_refused_and_sent_to_the_cpu(monkeypatch):
 # -- penalties and batches ---------------------------------------------------------------------
 
 
+@pytest.mark.mostly_slow(but="breslow")
 @pytest.mark.parametrize(
     ("name", "algorithm", "shape"),
     [
@@ -375,7 +376,7 @@ def test_wave_that_memory_does_not_hold_is_halved(monkeypatch):
         run(2, 2**30)
 
 
-@pytest.mark.mostly_slow(but="efron|logistic")
+@pytest.mark.mostly_slow(but="efron")
 @pytest.mark.parametrize(
     ("name", "form"),
     [
