@@ -3,6 +3,8 @@
 A failure prints the seed that repeats it.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 from oracles.reference_likelihoods import kkt
@@ -23,10 +25,21 @@ def check(tally):
     assert tally.n_compared >= (1.0 - MOST_SKIPPED) * tally.attempts, tally.report()
 
 
+def few(fuzzer):
+    """Seeds of problems whose kernels other tests have: exact steps with weights."""
+
+    def is_shared(seed):
+        drawn = fuzzer.draw(seed)
+        problem = next(one for one in drawn if isinstance(one, problems.Problem))
+        return problem.algorithm != "exact" or problem.sample.weights is not None
+
+    return list(itertools.islice(filter(is_shared, itertools.count()), 12))
+
+
 @FUZZERS
 @pytest.mark.slow
 def test_few_attempts(fuzzer):
-    check(run_campaign(fuzzer.attempt, range(12)))
+    check(run_campaign(fuzzer.attempt, few(fuzzer)))
 
 
 @FUZZERS
@@ -42,7 +55,7 @@ def test_wrong_numbers_are_found(fuzzer, monkeypatch):
     params = problems.Problem.params.fget
     loose = property(lambda problem: {**params(problem), "tol": 0.1})
     monkeypatch.setattr(problems.Problem, "params", loose)
-    tally = run_campaign(fuzzer.attempt, range(12))
+    tally = run_campaign(fuzzer.attempt, few(fuzzer))
     assert len(tally.failures) > 3
     assert all("off by" in failure for failure in tally.failures)
 
