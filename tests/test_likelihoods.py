@@ -217,7 +217,7 @@ def test_steps_decrease_whatever_the_range(spread, ties):
     """The model without a common scale is looser, and still a bound."""
     rng = np.random.default_rng(9)
     data = draw_outcome(rng, 60, n_times=20, weights=True)
-    eta = rng.uniform(-spread / 2, spread / 2, size=60)
+    eta = 0.5 * spread * rng.integers(-1, 2, size=60) + rng.normal(size=60)
     problem = make_problem(data.with_(X=np.eye(60)), ties)
     session, _ = open_session(problem, data, eta)
     matrix = session.matrix(np.arange(60), 0)

@@ -559,6 +559,7 @@ def by_differences(rows, horizon, state, start):
     return probability(betas, still), np.sqrt(variance)
 
 
+@pytest.mark.thorough(but=r"well-0\.0|ill")
 @pytest.mark.parametrize(("state", "start"), [("well", 0.0), ("well", 0.7), ("ill", 0.7)])
 def test_standard_errors_of_states_are_those_of_differences(state, start):
     rows = simulated(60)
