@@ -209,7 +209,7 @@ def _tell_balance(run, result):
 
 @item("C", "a treatment in 5, 10 and 20 strata of the propensity score, 10 folds, 3 % ones")
 def few_strata(run):
-    n, p = run.pick((800, 30), (20_000, 500), (473_456, 9_976))
+    n, p = run.pick((800, 30), (20_000, 500), (946_911, 9_976))
     X, treated, y, _ = draw_records(n, p, 0.03)
     run.show("strata:d | " + EFFECTS.removeprefix("model | "))
     persons, found = _persons(run, X, treated)
@@ -231,8 +231,6 @@ def few_strata(run):
         run.add(strata=count, **row, lower=low, upper=high, name=f"{count} strata")
         if count == 5:
             _one_fit(run, problem, strata=count)
-    if run.options.scale == "full":
-        run.note("half of the 946,911 published rows, and all columns")
     run.note(
         f"{y['event'].sum():,} events, {treated.mean():.1%} treated; true log hazard ratio {EFFECT}"
     )
