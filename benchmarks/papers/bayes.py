@@ -24,6 +24,7 @@ from ..samplers import (
     new_sampling,
 )
 from .figures import draw_bars, draw_lines, series_of
+from .grouped import series
 from .rig import SEED, item, timed
 
 N_ROWS, N_CLASSES = 425, 9
@@ -211,12 +212,15 @@ def _shares(chain, n_sweeps):
 R_HAT = 1.01  # within which chains must be; a fit beyond it warns
 
 
+CONVERGED = (
+    "model | seconds:.3g | CPU s=cpu_seconds:.3g | draws:,d | worst R-hat=r_hat:.4f | "
+    "within 1.01=within | least ESS=ess:,.0f | ESS a second=rate:,.1f"
+)
+
+
 @item("E", "convergence at full size: R-hat and effective draws of four chains")
 def convergence(run):
-    run.show(
-        "model | seconds:.3g | CPU s=cpu_seconds:.3g | draws:,d | worst R-hat=r_hat:.4f | "
-        "within 1.01=within | least ESS=ess:,.0f | ESS a second=rate:,.1f"
-    )
+    run.show(CONVERGED)
     jobs = _chains(run)
     with run.figure(len(jobs), width=3.6, height=3.0) as axes:
         for ax, (name, (kind, data, n_tune, n_draws)) in zip(axes, jobs.items(), strict=True):
@@ -226,15 +230,33 @@ def convergence(run):
             how = {"n_chains": 4, "random_state": SEED, "n_jobs": run.threads}
             model = make(sampler=kind, n_tune=n_tune, n_draws=n_draws, **how)
             model, times = timed_both(partial(model.fit, *data))
-            worst = _judge_chains(run, name, model, times, 4 * n_draws)
-            for chain in _draws_of(model.posterior_, worst):
-                ax.plot(chain, lw=0.5, alpha=0.8)
-            ax.set(xlabel="draw", title=name.replace(", ", "\n", 1))
-            ax.set_ylabel(f"{worst}: worst R-hat", fontsize=8)
+            table = model.posterior_.diagnostics
+            if name.startswith("lasso"):
+                is_one = [not str(label).startswith(("coef", "local")) for label in table.index]
+                table = table[is_one]
+            worst = _judge_chains(run, name, table, times, 4 * n_draws)
+            _draw_chains(ax, model.posterior_, worst, name)
     run.note(
         "lasso: the scale of the prior and the noise, the slowest to mix; multinomial: all "
         f"coefficients; a fit without R-hat below {R_HAT} warns"
     )
+
+
+@item("ours", "full Bayes of the smallest published series: Laplace priors, whose scale is drawn")
+def full_bayes(run):
+    problem = series(*run.pick((60, 10), (1_000, 200), (115_000, 1_224)))
+    n_tune, n_draws, n_chains = *run.pick((20, 20), (300, 300), (200, 200)), 2
+    model = sksurvgpu.CaseSeriesCCD(**run.how)
+    how = {"n_chains": n_chains, "n_tune": n_tune, "n_draws": n_draws, "random_state": SEED}
+    ask = partial(sksurvgpu.posterior, model, problem.X, problem.y, prior="laplace", **how)
+    posterior, times = timed_both(ask)
+    run.show(CONVERGED)
+    name = f"{problem.size}, {len(np.unique(problem.y['subject'])):,} subjects"
+    worst = _judge_chains(run, name, posterior.diagnostics, times, n_chains * n_draws)
+    run.note(f"{n_chains} chains, {n_tune} sweeps of tuning each; all coefficients and the scale")
+    with run.figure(2) as [left, right]:
+        _draw_chains(left, posterior, worst, name)
+        _draw_chains(right, posterior, "scale", "scale of the priors")
 
 
 def _chains(run):
@@ -260,15 +282,19 @@ def _chains(run):
     return jobs
 
 
-def _judge_chains(run, name, model, times, n_draws):
-    """The row of a model, and its quantity with the worst R-hat."""
-    table = model.posterior_.diagnostics
-    if name.startswith("lasso"):
-        table = table[[not str(label).startswith(("coef", "local")) for label in table.index]]
+def _judge_chains(run, name, table, times, n_draws):
+    """The row of a model from its diagnostics, and its quantity with the worst R-hat."""
     r_hat, ess = float(table["r_hat"].max()), float(table["ess_bulk"].min())
     row = {"model": name, **times, "draws": n_draws, "r_hat": r_hat, "ess": ess}
     run.add(**row, within="yes" if r_hat < R_HAT else "no", rate=ess / times["seconds"])
     return table["r_hat"].idxmax()
+
+
+def _draw_chains(ax, posterior, name, title):
+    for chain in _draws_of(posterior, name):
+        ax.plot(chain, lw=0.5, alpha=0.8)
+    ax.set(xlabel="draw", title=title.replace(", ", "\n", 1))
+    ax.set_ylabel(f"{name}: R-hat {posterior.diagnostics.loc[name, 'r_hat']:.3f}", fontsize=8)
 
 
 def _draws_of(posterior, worst):

@@ -36,7 +36,7 @@ KEYS = {
 }
 # Items whose tables are shown as they are.
 WHOLE = ("fusion", "variance", "drugs", "real_data", "few_strata", "time_varying")
-WHOLE += ("polya_gamma", "components", "convergence")
+WHOLE += ("polya_gamma", "components", "convergence", "full_bayes")
 NOTHING = "\u2013"
 HEAD = """The published experiments, run again
 ====================================
