@@ -226,10 +226,8 @@ class Way:
             return OwnMatrix
         if not is_coupled:
             return Diagonal
-        if self._may_sample(counts, work) and not is_own:
-            sample = ROWS_A_COLUMN * len(work) / counts.rows
-            by_sample = costs.of_sample(counts, len(work), sample)
-            return SampledMatrix if by_sample < costs.ITERATIONS_IF_COUPLED else Diagonal
+        if not is_own and self._samples(counts, len(work)):
+            return SampledMatrix
         return OwnMatrix if self._pays(counts, len(work)) else Diagonal
 
     def _pays(self, counts, n_columns):
@@ -237,10 +235,12 @@ class Way:
         cost = costs.of_matrix(counts, n_columns)
         return cost < costs.iterations_if_coupled(counts, n_columns)
 
-    def _may_sample(self, counts, columns):
-        """Whether there are samples of rows, and one would be much smaller than all of them."""
-        is_small = ROWS_A_COLUMN * len(columns) < LARGEST_SAMPLE * counts.rows
-        return is_small and "sample" in self.room.bases
+    def _samples(self, counts, n_columns):
+        """Whether there are samples of rows, one much smaller than all, and it pays."""
+        share = ROWS_A_COLUMN * n_columns / counts.rows
+        if share >= LARGEST_SAMPLE or "sample" not in self.room.bases:
+            return False
+        return costs.of_sample(counts, n_columns, share) < costs.ITERATIONS_IF_COUPLED
 
     def _better(self, progress):
         """The base where nothing is counted: the first one, and better ones where it is poor."""
@@ -266,7 +266,7 @@ class Way:
             # once there is a matrix, it grows with the support
             is_cheap = isinstance(self.model, OwnMatrix) or costs.is_cheap(of_most, most)
             is_large = self.secants.is_coupled or costs.are_many(counts, len(work))
-            is_large &= not self._may_sample(counts, work) and self._pays(of_most, most)
+            is_large &= not self._samples(counts, len(work)) and self._pays(of_most, most)
             if is_large or (is_cheap and len(work) > counts.rows):
                 return penalty.whole(_worst(point, work, violation, most))
         return work

@@ -141,12 +141,14 @@ class ComputedColumns:
 
     def _by_block(self, columns):
         """Blocks, which of the columns are theirs in their order, and the numbers of these."""
-        number = self._number[columns]
-        own = np.searchsorted(self._ptr, number, side="right") - 1
-        for k in np.flatnonzero(np.bincount(own)):
-            some = np.flatnonzero(own == k)
-            some = some[np.argsort(number[some], kind="stable")]
-            yield self.blocks[k], some, number[some] - self._ptr[k]
+        number, some = self._number[columns], np.arange(len(columns))
+        if np.any(number[1:] < number[:-1]):
+            some = np.argsort(number, kind="stable")
+            number = number[some]
+        edges = np.searchsorted(number, self._ptr)
+        for k in np.flatnonzero(np.diff(edges)):
+            own = slice(edges[k], edges[k + 1])
+            yield self.blocks[k], some[own], number[own] - self._ptr[k]
 
     def sums(self, columns, numbers, form, label, n_labels, over_columns):
         """Sums of computed columns, as `ComputedBlock.sums` has them."""
