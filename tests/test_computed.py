@@ -7,6 +7,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from sklearn.model_selection import GridSearchCV
 
 from sksurvgpu import (
@@ -358,6 +359,20 @@ def test_few_of_many_steps_by_label_are_added_up_by_what_they_tell_apart():
     expected = block.values(some, np.arange(N)) * numbers
     expected = np.stack([expected[:, label == k].sum(axis=1) for k in range(50)], axis=1)
     np.testing.assert_allclose(block.sums(some, numbers, VALUE, label, 50), expected, atol=1e-12)
+
+
+def test_fits_of_many_steps_work_on_few():
+    """By matrix; with all that are near it would cost too much, and curvatures take 48 iterations.
+
+    Coupled columns are not cheap without a matrix, either: those of the second one took 255.
+    """
+    for n, n_variables, n_steps, alpha in ((20_000, 6, 200, 1.4e-4), (30_000, 10, 300, 9e-5)):
+        rng = np.random.default_rng(1)
+        X = rng.normal(size=(n, n_variables))
+        chance = expit(0.5 * (X[:, 0] > 0.3) + 0.4 * np.sin(X[:, 1]))
+        design = StepColumns(n_steps=n_steps).fit_transform(X)
+        model = LogisticCCD(alpha=alpha, max_iter=30).fit(design, rng.random(n) < chance)
+        assert model.converged_ and np.count_nonzero(model.coef_) > 500
 
 
 def test_columns_take_no_more_memory_than_a_few_numbers_each():

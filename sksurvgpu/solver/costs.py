@@ -25,7 +25,7 @@ COLUMN_OF_PAIR = 100.0  # ... for each working column and pair of secants: 40 to
 ITERATIONS_BY_MATRIX = 6.0  # until a fit is done
 ITERATIONS_BY_MATRIX_LATE = 20.0  # ... that was slow by a diagonal: 14 to 52 in all
 FEWEST = 4.0
-ITERATIONS_IF_COUPLED = 80.0  # by a diagonal
+ITERATIONS_IF_COUPLED, PAIRS_IF_COUPLED = 80.0, 25.0  # by a diagonal, in the mean
 ITERATIONS_BY_SAMPLE = 30.0  # ... or the matrix of one
 ITERATIONS_PER_PENALTY = 4.0  # ... of those that follow
 ITERATIONS_OF_BORROWER = 16.0  # what a fit near its optimum costs without a loan
@@ -42,11 +42,11 @@ def iterations_ahead(penalties_left, iterations_left, done):
     return ITERATIONS_PER_PENALTY * penalties_left + min(iterations_left, max(FEWEST, done))
 
 
-def of_matrix(counts, n_columns, n_fits=1):
-    """Cost of a fit by matrix, which so many fits share, in iterations by a diagonal."""
+def of_matrix(counts, n_columns, n_fits=1, n_pairs=0.0):
+    """Cost of a fit by matrix, which so many fits share, in iterations by a diagonal and pairs."""
     by_diagonal, by_matrix = _iterations(counts, n_columns)
-    taking = _forming(counts, n_columns) / n_fits
-    return (taking + ITERATIONS_BY_MATRIX * by_matrix) / by_diagonal
+    taking = _forming(counts, n_columns) / n_fits + ITERATIONS_BY_MATRIX * by_matrix
+    return taking / (by_diagonal + COLUMN_OF_PAIR * n_columns * n_pairs)
 
 
 def of_change(counts, n_columns, n_pairs):

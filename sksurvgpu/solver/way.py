@@ -232,7 +232,7 @@ class Way:
 
     def _pays(self, counts, n_columns):
         """Whether a matrix costs less than iterations by the curvature of coupled columns."""
-        cost = costs.of_matrix(counts, n_columns)
+        cost = costs.of_matrix(counts, n_columns, n_pairs=costs.PAIRS_IF_COUPLED)
         return cost < costs.iterations_if_coupled(counts, n_columns)
 
     def _samples(self, counts, n_columns):
