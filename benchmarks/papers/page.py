@@ -23,7 +23,14 @@ KEYS = {
     "sizes": (lambda row: f"{row['model']}, {row['size']}", 1.0),
     "threads": (lambda row: f"{row['size']}, 10 x {row['repeats']}, auto", 1.0),
     "real_data": (lambda row: row.get("label"), 1.0),
-    "eras": (lambda row: f"{row['n']:,} eras, {row['layout']}", 1.0),
+    "eras": (
+        lambda row: (
+            "largest series, 75 million eras"
+            if row["layout"] == "files"
+            else f"{row['n']:,} eras, {row['layout']}"
+        ),
+        1.0,
+    ),
     "strata": (lambda row: f"{row['size']}, {row['strata']:,} strata", 1.0),
     "few_strata": (lambda row: row.get("label"), 1.0),
     "time_varying": (lambda row: row.get("label"), 1.0),
