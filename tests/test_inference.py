@@ -4,6 +4,7 @@ R's figures are in `test_inference_published`.
 """
 
 from copy import deepcopy
+from dataclasses import replace
 from pickle import dumps, loads
 
 import numpy as np
@@ -38,7 +39,7 @@ from sksurvgpu.inference._rows import open_rows
 from sksurvgpu.information import rows as information_rows
 from sksurvgpu.information.inverse import invert
 from sksurvgpu.information.rows import FittedRows
-from sksurvgpu.information.views import view_of
+from sksurvgpu.information.views import View, view_of
 from sksurvgpu.partitions.handles import from_lists
 
 P = X.shape[1]
@@ -69,6 +70,28 @@ def test_information_is_the_hessian(name, seed, check_close):
     x = dense(sample.X)
     expected = x.T @ model.exact_hessian(sample, sample.eta(coef)) @ x
     check_close(view.information()[0], expected, "curvature")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_information_of_sparse_indicators_beside_numbers_is_that_of_dense_columns(name):
+    """One indicator of all rows but one, and numbers far from zero, keep their digits."""
+    model, sample, _ = drawn(name, 7)
+    rng, n = np.random.default_rng(7), sample.n
+    table = np.hstack([rng.random((n, 5)) < 0.3, np.ones((n, 1)), rng.normal(size=(n, 2)) + 1e5])
+    table[0, 5] = 0.0
+    sample = replace(sample, X=sp.csc_array(table[:, [6, 0, 1, 2, 5, 3, 7, 4]]))
+    view, _ = view_at(model, sample, np.array([3e-6, 0.2, -0.1, 0.0, 0.1, 0.3, 0.0, -0.2]))
+    some = np.array([7, 0, 4, 2, 1])  # in any order
+    for columns in (None, some):
+        (found, size), (expected, before) = (
+            view.information(columns),
+            View.information(view, columns),
+        )
+        unit = np.sqrt(np.maximum(before, 1e-300))
+        np.testing.assert_allclose(
+            found / np.outer(unit, unit), expected / np.outer(unit, unit), atol=1e-9
+        )
+        np.testing.assert_allclose(size, before, rtol=1e-9)
 
 
 @pytest.mark.parametrize("spread", [0.5, 4.0])
@@ -198,7 +221,7 @@ def test_form_of_the_table_does_not_matter(name, form):
         wald(model, table, face.y, robust=True, **face.arguments()).covariance
         for table in (form(X.toarray()), X.toarray())
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
 
 
 def test_weight_of_two_is_the_row_twice():

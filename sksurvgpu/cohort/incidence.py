@@ -67,13 +67,7 @@ class IncidenceRate(Result):
     def ratios(self, reference=None) -> DataFrame:
         """Compare the rates of groups with that of one by their ratios.
 
-        Parameters
-        ----------
-        <<reference>>
-
-        Returns
-        -------
-        table : pandas.DataFrame
+        <<by_reference>>
             A row for each other group: ``ratio``, its exact limits ``lower`` and ``upper``, and
             ``p_value`` of an exact test that it is 1. Equal to R's ``poisson.test``.
         """
@@ -94,13 +88,7 @@ class IncidenceRate(Result):
     def differences(self, reference=None) -> DataFrame:
         """Compare the rates of groups with that of one by their differences.
 
-        Parameters
-        ----------
-        <<reference>>
-
-        Returns
-        -------
-        table : pandas.DataFrame
+        <<by_reference>>
             A row for each other group: ``difference``, its ``standard_error``, and the limits
             ``lower`` and ``upper`` of a normal distribution.
         """

@@ -14,7 +14,7 @@ from .design.columns import build_design
 from .design.kernels import INDICATOR
 from .design.of_blocks import design_of
 from .effects import read_estimates
-from .prepare import header_of, input_names
+from .prepare import documented, header_of, input_names
 
 
 class MadeColumns(Versioned, TransformerMixin, BaseEstimator):
@@ -65,16 +65,14 @@ class MadeColumns(Versioned, TransformerMixin, BaseEstimator):
         return np.unique([find_column(c, argument, n_columns, names) for c in columns])
 
 
+@documented
 class AdditiveColumns(MadeColumns, auto_wrap_output_keys=None):
     """Columns of some variables, in place of these; others stay, and come first."""
 
     def fit(self, X, y=None):
         """Learn the columns.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_columns)
-            Whatever the estimators of this package take, in memory.
+        <<table>>
         y : ignored
 
         Returns
@@ -103,13 +101,7 @@ class AdditiveColumns(MadeColumns, auto_wrap_output_keys=None):
     def transform(self, X):
         """Columns of rows.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_columns)
-            With the columns of the table that was fitted.
-
-        Returns
-        -------
+        <<like_fitted>>
         X : Design
             Other columns as they are, then those of each variable.
         """

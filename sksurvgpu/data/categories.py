@@ -16,7 +16,7 @@ from .by_column import by_column, check_column_names, find_column, similar
 from .design.columns import INDICATOR, Design, build_design
 from .design.tables import check_arrow, check_shape
 from .levels import level_text, read_levels
-from .prepare import fewest_rows, header_of, input_names
+from .prepare import documented, fewest_rows, header_of, input_names
 
 CHOICES = {"missing": ("level", "mode", "error"), "unknown": ("zeros", "other", "missing", "error")}
 REFERENCES = None, "first", "most_frequent"
@@ -27,6 +27,7 @@ MOST_LEVELS = 10_000
 IDENTIFIER = 100
 
 
+@documented
 class CategoryColumns(MadeColumns, auto_wrap_output_keys=None):
     """Turn categorical columns of a table into an indicator for each level.
 
@@ -68,9 +69,7 @@ class CategoryColumns(MadeColumns, auto_wrap_output_keys=None):
     report_ : pandas.DataFrame
         A line for each level of the table that was fitted: its ``column``, the ``level``, the
         ``rows`` that it is in, and the column that it ``becomes``, "" for a reference.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where all columns have names.
+    <<header>>
 
     See Also
     --------
@@ -155,13 +154,7 @@ class CategoryColumns(MadeColumns, auto_wrap_output_keys=None):
     def transform(self, X):
         """Make the columns of the table that was fitted.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_columns)
-            With the columns of the table that was fitted.
-
-        Returns
-        -------
+        <<like_fitted>>
         X : Design of shape (n_rows, n_made)
             With names.
         """

@@ -8,6 +8,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._docs import sharing
 from .._versioned import Versioned
 from . import options
 from .design.columns import Design, build_design
@@ -16,6 +17,33 @@ from .design.entries import describe_entries, divided, entries_of
 CHOICES = {"redundant": ("keep", "drop"), "scale": (None, "max", "sd")}
 
 
+documented = sharing(
+    {
+        "table": """
+            Parameters
+            ----------
+            X : table of shape (n_rows, n_columns)
+                Whatever the estimators of this package take, in memory.
+            """,
+        "like_fitted": """
+            Parameters
+            ----------
+            X : table of shape (n_rows, n_columns)
+                With the columns of the table that was fitted.
+
+            Returns
+            -------
+            """,
+        "header": """
+            n_features_in_ : int
+            feature_names_in_ : ndarray of shape (n_features,)
+                Where all columns have names.
+            """,
+    }
+)
+
+
+@documented
 class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
     """Leave out rare and redundant columns and divide the others by their scale.
 
@@ -50,9 +78,7 @@ class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
     report_ : pandas.DataFrame
         A line for each column of the table that was fitted: ``rows`` in which it is not zero, what
         it was ``left_out`` for ("" for those that are kept), and its ``scale``.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where all columns have names.
+    <<header>>
 
     Notes
     -----
@@ -84,10 +110,7 @@ class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
     def fit(self, X, y=None) -> PrepareColumns:
         """Learn which columns stay, and their scales.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_columns)
-            Whatever the estimators of this package take, in memory.
+        <<table>>
         y : ignored
         """
         del y
@@ -117,13 +140,7 @@ class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
     def transform(self, X):
         """Take the columns that are kept, in their scales.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_columns)
-            With the columns of the table that was fitted.
-
-        Returns
-        -------
+        <<like_fitted>>
         X : table of shape (n_rows, n_kept)
             Of the kind of `X`.
         """

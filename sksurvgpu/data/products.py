@@ -12,12 +12,13 @@ from .design.computed import ComputedColumns
 from .design.kernels import ONE
 from .design.products import Pairs, products_of
 from .design.units import check_largest, largest_values
-from .prepare import fewest_rows, input_names, labels_of
+from .prepare import documented, fewest_rows, input_names, labels_of
 
 MOST_PAIRS = 10_000_000  # whose names take a gigabyte
 COUNTED = 2**23  # pairs whose rows are counted at once
 
 
+@documented
 class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
     """Add products of pairs of columns (interactions), for effects that depend on other columns.
 
@@ -55,9 +56,7 @@ class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
         Group of every column of the result, such as `GroupLasso` takes; without `groups` its name.
     estimator_ : estimator
         The fitted one, or None.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where all columns have names.
+    <<header>>
 
     See Also
     --------
@@ -106,10 +105,7 @@ class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
     def fit(self, X, y=None):
         """Learn which columns are multiplied.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_columns)
-            Whatever the estimators of this package take, in memory.
+        <<table>>
         y : outcome, optional
             For `estimator`.
 
@@ -136,13 +132,7 @@ class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
     def transform(self, X):
         """Columns of rows.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_columns)
-            With the columns of the table that was fitted.
-
-        Returns
-        -------
+        <<like_fitted>>
         X : Design
             All columns as they are, then the products.
         """

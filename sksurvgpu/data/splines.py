@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import options
 from .additive import AdditiveColumns
 from .design.bands import BandColumns
-from .prepare import input_names
+from .prepare import documented, input_names
 
 MOST_KNOTS = 10_000
 MOST_SMOOTH = 200  # knots of smooth functions, whose matrices have their square
@@ -33,6 +33,7 @@ class _Basis(NamedTuple):
     matrix: np.ndarray | None  # (splines, columns), of smooth functions
 
 
+@documented
 class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
     """B-splines of numeric columns, for smooth effects; four per row are not zero.
 
@@ -65,9 +66,7 @@ class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
         Of every column that is made, the name of the one it comes from, such as `GroupLasso` takes.
         Of smooth ones " curved" is added where they are not linear: with such groups a variable is
         linear, curved or out.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where all columns have names.
+    <<header>>
 
     See Also
     --------

@@ -6,9 +6,10 @@ from sklearn.utils.validation import check_is_fitted
 from . import options
 from .additive import AdditiveColumns
 from .design.codes import CodedColumns, StepBasis
-from .prepare import input_names
+from .prepare import documented, input_names
 
 
+@documented
 class StepColumns(AdditiveColumns, auto_wrap_output_keys=None):
     """Steps of numeric columns: for each threshold a column of ones where the number is above it.
 
@@ -34,9 +35,7 @@ class StepColumns(AdditiveColumns, auto_wrap_output_keys=None):
         Positions of these.
     groups_ : ndarray
         Of every column that is made, the name of the one it comes from.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where all columns have names.
+    <<header>>
 
     See Also
     --------

@@ -53,8 +53,24 @@ _ENTRIES = entries("""
         Intercept; 0 where none was wanted.
     fit_intercept : bool, default=True
         Whether there is an intercept.
+    random_state : int, RandomState instance or None, default=0
+        Seed. A chain's draws are the same for any number of threads and of other chains.
+    n_draws : int, default=1000
+        Draws of each chain that are kept.
+    thin : int, default=1
+        Keep one draw of so many that are made.
+    n_chains : int, default=4
+        Independent chains, by whose agreement convergence is judged.
     """)
 _SHARED = {
+    "conditional_objective": r"""
+        .. math:: -\ell(X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
+                  + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)
+
+        with the conditional log-likelihood :math:`\ell`, the sum :math:`W` of the sample weights
+        (without weights the number of rows), :math:`\alpha` = `alpha`, :math:`\rho` = `l1_ratio`
+        and :math:`f` = `penalty_factor`. Columns are neither centred nor scaled.
+        """,
     "penalty": """
         alpha : float, default=0.01
             Strength of the penalty; 0 fits without one.
@@ -89,14 +105,10 @@ _SHARED = {
     "solver": "<<algorithm, tol, max_iter, warm_start, device_and_threads>>",
     "device_and_threads": "<<backend, precision, device, n_jobs, verbose>>",
     "sampling": """
-        n_chains : int, default=4
-            Independent chains, by whose agreement convergence is judged.
+        <<n_chains>>
         n_tune : int, default=1000
             First draws of each chain, which tune the sampler and are thrown away.
-        n_draws : int, default=1000
-            Draws of each chain that are kept.
-        thin : int, default=1
-            Keep one draw of so many that are made.
+        <<n_draws, thin>>
         keep : {"float64", "float32", "summary"}, default="float64"
             How draws are kept. "summary" keeps running means and covariances of long parameters in
             place of their draws; of more than 2,000 numbers, variances.
@@ -104,8 +116,7 @@ _SHARED = {
             New folder for the draws of one fit (``~`` is the user's home), where memory is too
             small for them, or where a fit may be ended: called again with the same data and
             parameters it goes on, to the same draws. None in searches, which fit many times.
-        random_state : int, RandomState instance or None, default=0
-            Seed. A chain's draws are the same for any number of threads and of other chains.
+        <<random_state>>
         <<backend, device>>
         n_jobs : int or None, default=None
             Threads, of which each runs chains. None takes as many as Numba would, that is all

@@ -19,12 +19,7 @@ class CaseSeriesCCD(ConditionalModel):
     cancels. Given the number of events of a subject, each falls into era i with probability
     proportional to :math:`L_i e^{x_i\beta}`, with :math:`L_i` its length. Minimizes
 
-    .. math:: -\ell(X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
-              + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)
-
-    with the conditional log-likelihood :math:`\ell`, the sum :math:`W` of the sample weights (the
-    number of eras without weights), :math:`\alpha` = `alpha`, :math:`\rho` = `l1_ratio` and
-    :math:`f` = `penalty_factor`. Columns are neither centred nor scaled.
+    <<conditional_objective>>
 
     Parameters
     ----------
@@ -105,12 +100,7 @@ class ConditionalPoissonCCD(ConditionalModel):
     The coefficients are those of Poisson regression with an unpenalized intercept for every
     stratum; the intercepts are not estimated. Minimizes
 
-    .. math:: -\ell(X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
-              + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)
-
-    with the conditional log-likelihood :math:`\ell`, the sum :math:`W` of the sample weights,
-    :math:`\alpha` = `alpha`, :math:`\rho` = `l1_ratio` and :math:`f` = `penalty_factor`. Columns
-    are neither centred nor scaled.
+    <<conditional_objective>>
 
     Parameters
     ----------

@@ -15,12 +15,7 @@ class ConditionalLogisticCCD(ConditionalModel):
     The likelihood compares cases with the other rows of their matched set, given the number of
     cases in it. Minimizes
 
-    .. math:: -\ell(X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
-              + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)
-
-    with the conditional log-likelihood :math:`\ell`, the sum :math:`W` of the sample weights,
-    :math:`\alpha` = `alpha`, :math:`\rho` = `l1_ratio` and :math:`f` = `penalty_factor`. Columns
-    are neither centred nor scaled.
+    <<conditional_objective>>
 
     Parameters
     ----------

@@ -99,22 +99,17 @@ def posterior(
         Precision of the intercept's prior, whose mean is 0, for models that have one.
     level : float, default=0.95
         Level of the intervals.
-    n_chains : int, default=4
-        Independent chains, by whose agreement convergence is judged.
+    <<n_chains>>
     n_tune : int, default=500
         First draws of each chain, which tune the sampler and are thrown away.
-    n_draws : int, default=1000
-        Draws of each chain that are kept.
-    thin : int, default=1
-        Keep one draw of so many that are made.
+    <<n_draws, thin>>
     keep : {"float64", "float32", "summary"}, default="float64"
         How draws are kept. "summary" keeps running means and covariances of long parameters in
         place of their draws.
     folder : path, optional
         New folder for the draws (``~`` is the user's home), where memory is too small for them, or
         where a call may be ended: the same call made again goes on where it was, to the same draws.
-    random_state : int, RandomState instance or None, default=0
-        Seed. A chain's draws are the same for any number of threads and of other chains.
+    <<random_state>>
     verbose : int, default=0
         0 is silent; 1 shows one line for all chains, 2 lines of each.
     <<more_to_fit>>

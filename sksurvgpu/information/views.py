@@ -16,7 +16,9 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
+from ..backends.cpu.tile_gram import rows_of_gram
 from ..backends.meat import collector_of, meat_of
+from ..data.design.kernels import INDICATOR
 from .rows import FittedRows
 
 
@@ -104,6 +106,51 @@ class MeanView(View):
     def h_of(self, factor) -> np.ndarray:
         """Curvature h of rows if the weights of the atoms were multiplied by a factor."""
         raise NotImplementedError
+
+    def information(self, columns=None):
+        """As of any view; products of sparse indicators, which lose no digits, by their entries."""
+        columns = np.arange(self.rows.n_coef) if columns is None else np.asarray(columns)
+        X, n_columns = self.rows.session.products, len(columns)
+        is_sparse = X.whole[columns] & (X.kind[X.source[columns]] == INDICATOR)
+        others = np.flatnonzero(~is_sparse)
+        if len(others) > len(self._pair_blocks(n_columns)[0]) or not is_sparse.any():
+            return super().information(columns)
+        total, size = self._products(columns, is_sparse, self.centred(columns[others]))
+        blocks = self.rows.blocks(self.n_atoms, None, n_columns)
+        for k, J in enumerate(blocks):
+            mean = self.means_of(columns[J], is_sparse[J])
+            for K in blocks[k:]:
+                other = mean if K is J else self.means_of(columns[K], is_sparse[K])
+                total[np.ix_(J, K)] -= (mean * self.atom_weight[:, None]).T @ other
+                total[np.ix_(K, J)] = total[np.ix_(J, K)].T
+        return total, size
+
+    def _products(self, columns, is_sparse, z):
+        """X' diag(h) X, the columns that are not sparse being those of z; its diagonal if all
+        columns had a mean of 0."""
+        X, total = self.rows.session.products, np.empty((len(columns), len(columns)))
+        own, others = np.flatnonzero(is_sparse), np.flatnonzero(~is_sparse)
+        total[np.ix_(own, own)] = rows_of_gram(X, columns[own], 0, self.h)
+        weighted = z * self.h[:, None]
+        total[np.ix_(others, others)] = weighted.T @ z
+        for k, numbers in zip(others, weighted.T, strict=True):
+            total[own, k] = total[k, own] = X.of_columns(columns[own], numbers)
+        size = np.diagonal(total).copy()
+        if self.is_free:
+            n_rows = len(self.h)
+            mean = X.of_columns(columns[own], np.ones(n_rows)) / n_rows
+            size[own] += mean * (mean * self.h.sum() - 2.0 * size[own])
+        return total, size
+
+    def means_of(self, columns, is_sparse):
+        """Means of columns over every atom; sparse ones as they are, the others less their own."""
+        parts = []
+        for J in self.rows.blocks(self.rows.plan.n_rows, None, len(columns)):
+            x = self.rows.block(columns[J])
+            if self.is_free:
+                x -= np.where(is_sparse[J], 0.0, x.mean(axis=0))
+            parts.append(self.means(x))
+        return parts[0] if len(parts) == 1 else np.hstack(parts)
 
     def traces(self, inverse):
         blocks, n_rows = self._pair_blocks(), self.rows.plan.n_rows

@@ -23,6 +23,7 @@ from .limits import check_interval, limits, normal_bound
 KEYS = ["group", "event"]
 
 
+@documented
 @dataclass(frozen=True, eq=False, repr=False)
 class AalenJohansen(Result):
     """Cumulative incidence curves of groups; made by `aalen_johansen`.
@@ -89,14 +90,7 @@ class AalenJohansen(Result):
     def at(self, times) -> DataFrame:
         """Cumulative incidence at given times.
 
-        Parameters
-        ----------
-        times : float or array-like of shape (n_times,)
-            In increasing order.
-
-        Returns
-        -------
-        table : pandas.DataFrame
+        <<by_time>>
             A row for each group, event and time: those at risk just before it, ``n_at_risk``, and
             the columns ``incidence`` to ``upper``. NaN after the last time of a group, unless
             everybody has had an event by then.

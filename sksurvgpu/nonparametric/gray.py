@@ -31,18 +31,14 @@ from .groups import documented, read_rows
 from .log_rank import ROUNDING, LogRank, judge, require_comparable
 
 
+@documented
 @dataclass(frozen=True, eq=False, repr=False)
 class GrayTest(LogRank):
     """Gray's test of the cumulative incidence of groups; made by `gray_test`.
 
     Attributes
     ----------
-    statistic : float
-        Chi-squared, 0 where groups have the events that are expected.
-    df : int
-        Its degrees of freedom.
-    p_value : float
-        Probability of a larger one where the groups do not differ.
+    <<statistic, df, p_value>>
     table : pandas.DataFrame
         A row for each group: ``n_rows``, ``observed`` and ``expected`` events of interest, times
         the weights of the test, and ``ratio``, the one over the other.

@@ -13,8 +13,7 @@ from ..data.vectors import check_labels, encode
 
 ALL = "all"  # the name of the only group
 
-documented = sharing(
-    entries("""
+_ENTRIES = entries("""
     groups : array-like of shape (n_rows,), optional
         Label of the group of each row, such as its treatment; by default the strata of `y`, where
         it has a field ``stratum``. Categories keep their order, numbers ascend, other labels come
@@ -25,7 +24,18 @@ documented = sharing(
         Of the intervals.
     reference : label, optional
         Group that the others are compared with; by default the first.
+    times : float or array-like of shape (n_times,)
+        In increasing order.
+    statistic : float
+        Chi-squared, 0 where groups have the events that are expected.
+    df : int
+        Its degrees of freedom.
+    p_value : float
+        Probability of a larger one where the groups do not differ.
     """)
+_TABLE = "Parameters\n----------\n<<{}>>\n\nReturns\n-------\ntable : pandas.DataFrame"
+documented = sharing(
+    {**_ENTRIES, "by_reference": _TABLE.format("reference"), "by_time": _TABLE.format("times")}
 )
 
 

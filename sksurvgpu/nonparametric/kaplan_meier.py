@@ -28,6 +28,7 @@ BOUNDS = ["lower", "upper"]
 EQUAL = np.sqrt(np.finfo(np.float64).eps)  # two probabilities, as survfit compares them
 
 
+@documented
 @dataclass(frozen=True, eq=False, repr=False)
 class KaplanMeier(Result):
     """Survival curves of groups; made by `kaplan_meier`.
@@ -101,14 +102,7 @@ class KaplanMeier(Result):
     def at(self, times) -> DataFrame:
         """Survival at given times.
 
-        Parameters
-        ----------
-        times : float or array-like of shape (n_times,)
-            In increasing order.
-
-        Returns
-        -------
-        table : pandas.DataFrame
+        <<by_time>>
             A row for each group and time: those at risk just before it, ``n_at_risk``, and the
             columns ``survival`` to the last one of `table`. NaN after the last time of a group,
             unless its survival is 0.

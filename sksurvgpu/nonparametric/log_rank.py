@@ -31,18 +31,14 @@ ROUNDING = 1e-10  # eigenvalues of a covariance that are 0, in units of the larg
 BLOCK = 1 << 22  # entries of a table of times and groups that is held at once
 
 
+@documented
 @dataclass(frozen=True, eq=False, repr=False)
 class LogRank(Result):
     """Log-rank test whether groups have the same survival; made by `log_rank`.
 
     Attributes
     ----------
-    statistic : float
-        Chi-squared, 0 where groups have the events that are expected.
-    df : int
-        Its degrees of freedom.
-    p_value : float
-        Probability of a larger one where the groups do not differ.
+    <<statistic, df, p_value>>
     table : pandas.DataFrame
         A row for each group: ``n_rows``, ``observed`` and ``expected`` events, times the weights
         of the test, and ``ratio``, the one over the other.

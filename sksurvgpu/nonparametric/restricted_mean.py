@@ -77,13 +77,7 @@ class RestrictedMean(Result):
     def differences(self, reference=None) -> DataFrame:
         """Compare the means of groups with that of one by their differences.
 
-        Parameters
-        ----------
-        <<reference>>
-
-        Returns
-        -------
-        table : pandas.DataFrame
+        <<by_reference>>
             A row for each other group: ``difference``, mean less that of the reference, with its
             ``standard_error``, the limits ``lower`` and ``upper``, ``z`` and ``p_value``.
         """
