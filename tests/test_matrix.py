@@ -167,7 +167,7 @@ def test_a_matrix_grows_with_the_support(taken):
 
 def test_matrices_that_cost_more_than_iterations_are_not_taken(taken, monkeypatch):
     """Those of most columns of correlated records, unless there is no end; those of few are."""
-    data = simulate_ehr(5_000, 3_000, random_state=0)
+    data = simulate_ehr(8_000, 4_000, random_state=0)
     found = CoxLassoCCD(alpha=7e-4).fit(data.X, data.y)
     assert found.converged_ and len(taken) == 1 and found.n_iter_ > 40
     monkeypatch.setattr(costs, "ITERATIONS_BY_MATRIX_LATE", np.inf)
