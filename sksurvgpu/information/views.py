@@ -137,8 +137,7 @@ class MeanView(View):
             total[own, k] = total[k, own] = X.of_columns(columns[own], numbers)
         size = np.diagonal(total).copy()
         if self.is_free:
-            n_rows = len(self.h)
-            mean = X.of_columns(columns[own], np.ones(n_rows)) / n_rows
+            mean = X.of_columns(columns[own], np.ones(len(self.h))) / len(self.h)
             size[own] += mean * (mean * self.h.sum() - 2.0 * size[own])
         return total, size
 

@@ -26,6 +26,7 @@ NEAR_CHEAP = 0.8  # ... join it where it is a diagonal
 # Once the residual has fallen to this share, the columns of a matrix are those of the optimum.
 SETTLED = 0.2
 MOST_GROWN = 1.25  # columns of a matrix, times those that it has, without asking what it costs
+FEW_OF_ROWS = 8  # rows for a column: where columns are so few, those that are coupled take long
 LARGEST_SAMPLE = 0.25  # of the rows; a matrix of fewer columns costs less than a larger one
 # Iterations for which a matrix may be taken in any case, where columns are correlated, or not.
 LITTLE, NOTHING = 1.0, 0.25
@@ -232,15 +233,15 @@ class Way:
 
     def _pays(self, counts, n_columns):
         """Whether a matrix costs less than iterations by the curvature of coupled columns."""
-        cost = costs.of_matrix(counts, n_columns, n_pairs=costs.PAIRS_IF_COUPLED)
+        are_few = FEW_OF_ROWS * n_columns < counts.rows  # with more, pairs are soon enough
+        cost = costs.of_matrix(counts, n_columns, n_pairs=are_few * costs.PAIRS_IF_COUPLED)
         return cost < costs.iterations_if_coupled(counts, n_columns)
 
     def _samples(self, counts, n_columns):
         """Whether there are samples of rows, one much smaller than all, and it pays."""
         share = ROWS_A_COLUMN * n_columns / counts.rows
-        if share >= LARGEST_SAMPLE or "sample" not in self.room.bases:
-            return False
-        return costs.of_sample(counts, n_columns, share) < costs.ITERATIONS_IF_COUPLED
+        may = share < LARGEST_SAMPLE and "sample" in self.room.bases
+        return may and costs.of_sample(counts, n_columns, share) < costs.ITERATIONS_IF_COUPLED
 
     def _better(self, progress):
         """The base where nothing is counted: the first one, and better ones where it is poor."""
