@@ -15,12 +15,12 @@ from engine import (
 )
 from oracles.reference_likelihoods import bin_hessian, cox_direct, split_rows
 
-from sksurvgpu import CoxLassoCCD, surv
+from sksurvgpu import CoxLassoCCD, LogisticCCD, surv
 from sksurvgpu.backends.contract import Room
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
-from sksurvgpu.datasets import simulate_ehr
-from sksurvgpu.solver import costs
+from sksurvgpu.datasets import simulate_cox, simulate_ehr
+from sksurvgpu.solver import costs, way
 
 KINDS = ("indicator", "valued", "dense", "mixed")
 COLUMNS = np.array([3, 0, 11, 8, 5, 1, 2, 13, 4])
@@ -163,6 +163,15 @@ def test_a_matrix_grows_with_the_support(taken):
     model = CoxLassoCCD(alpha=0.01, n_jobs=1).fit(X, surv(rng.random(n) < 0.7, time))
     assert model.converged_
     assert 0 < max(taken) < p // 2
+
+
+def test_pairs_count_only_where_columns_are_few_for_the_rows(taken, monkeypatch):
+    """Where they are not, iterations without a matrix are soon done."""
+    data = simulate_cox(3_000, 6_000, random_state=0)
+    model = LogisticCCD(alpha=9.5e-4, n_jobs=1)
+    assert model.fit(data.X, data.y["event"]).converged_ and max(taken) < 1_000
+    monkeypatch.setattr(way, "FEW_OF_ROWS", 0)
+    assert model.fit(data.X, data.y["event"]).converged_ and max(taken) > 1_000
 
 
 def test_matrices_that_cost_more_than_iterations_are_not_taken(taken, monkeypatch):

@@ -33,6 +33,7 @@ from .rig import (
 from .rig import logistic as problem_of
 
 MEAN_ERAS, USE = 28.0, 0.01  # eras of a subject, and the share of them in which a drug is taken
+MEAN_DAYS = 29.0  # of an era, after its first
 DENSE_BYTES = 4e9  # beyond, no dense copy is made
 SUBJECTS, FEW_SUBJECTS = 100_000, 100  # of a batch of files, and of the fit that loads kernels
 
@@ -124,7 +125,7 @@ def draw_eras(n_subjects, first, coef, rng):
     column, row = np.divmod(place[place < n * p], n)
     indptr = np.searchsorted(column, np.arange(p + 1))
     X = sparse.csc_array((np.ones(len(row), bool), row.astype(np.int32), indptr), shape=(n, p))
-    length = 1.0 + np.round(29.0 * rng.standard_exponential(n))
+    length = 1.0 + np.round(MEAN_DAYS * rng.standard_exponential(n))
     start = np.cumsum(n_eras) - n_eras
     drawn = X @ coef + np.log(length) + rng.gumbel(size=n)
     count = (drawn == np.repeat(np.maximum.reduceat(drawn, start), n_eras)).astype(int)
