@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,8 +51,13 @@ def call_on_stand_in(module, function, arguments, folder=None, **variables):
     return call(module, function, arguments, LD_LIBRARY_PATH=path, **variables)
 
 
+@cache
+def _driver():
+    return ctypes.CDLL(LIBRARY)
+
+
 def counts():
     """What the driver of this process was asked for."""
     found = (ctypes.c_long * len(Counts._fields))()
-    ctypes.CDLL(LIBRARY).stand_in_counts(found)
+    _driver().stand_in_counts(found)
     return Counts(*found)
