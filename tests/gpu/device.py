@@ -7,6 +7,7 @@ here as it would be wrong (or slow beyond reason) on a device; so is a host arra
 from __future__ import annotations
 
 import weakref
+from functools import partial
 
 import numpy as np
 
@@ -148,6 +149,12 @@ class SimulatedDevice:
         self._sent += sent
         return sent
 
+    def refill(self, array, values):
+        """Copy host values into an array of their type."""
+        if values.dtype != array.dtype:
+            raise TypeError(f"{values.dtype} written into {array.dtype}")
+        self.write(array, values)
+
     def download(self, array):
         found = self._own(array)._data.copy()
         for sent in self._sent:
@@ -188,6 +195,26 @@ class SimulatedDevice:
         self.n_switches += self._machine.run(
             kernel, blocks, threads, seen, seed, shared_bytes, resident
         )
+
+    def record(self, work):
+        """Have work done; its launches, to be repeated."""
+        launch, tape = self.launch, []
+
+        def keep(*arguments, **named):
+            tape.append(partial(launch, *arguments, **named))
+            launch(*arguments, **named)
+
+        self.launch = keep
+        try:
+            work()
+        finally:
+            self.launch = launch
+        return tape
+
+    def repeat(self, tape):
+        """Run recorded launches again."""
+        for run in tape:
+            run()
 
     def arrays_of(self, argument):
         """Arguments of a launch with the memory of its arrays; refuses what is elsewhere."""

@@ -12,14 +12,14 @@ import re
 import threading
 import warnings
 import zlib
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 
 import numpy as np
 
 from ..._compile import OwnFiles, bind, keep
 from ...exceptions import BackendUnavailableError
-from .arrays import Array, Packed, Parameters, address_of, flatten
+from .arrays import Array, Launch, Packed, address_of, flatten
 from .pool import KEPT, MemoryPool
 from .toolkit import misfit
 
@@ -166,6 +166,7 @@ class Staging(threading.local):
     host = mirror = None
     size = address = 0  # of the host's
     taken = 0  # bytes since the last download
+    tape = None  # launches that are recorded
 
 
 class Device:
@@ -184,7 +185,7 @@ class Device:
         self.shared_bytes = int(self._device.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
         self._compiled = {}  # by kernel and kinds of arguments: compiled kernel, handle
         self._shared_of = {}  # by handle: dynamic shared memory that it may have
-        self._staging, self._parameters = Staging(), Parameters()
+        self._staging = Staging()
         # streams of threads do not wait for each other: one's memory is no other's
         kept = 0 if uses_stream_of_threads() else int(KEPT * driver.driver.cuMemGetInfo()[1])
         self._pool = MemoryPool(self._allocate, driver.driver.cuMemFree, kept)
@@ -273,13 +274,16 @@ class Device:
             if spare := -begin % ALIGNED:
                 contents.append(bytes(spare))
                 begin += spare
-        first = self._stage(b"".join(contents))
-        owner, address = self._staging.mirror.owner, self._staging.mirror.address + first
+        address, owner = self._stage(b"".join(contents)), self._staging.mirror.owner
         pairs = zip(arrays, begins, strict=True)
         return [Array(owner, address + begin, array.shape, array.dtype) for array, begin in pairs]
 
-    def _stage(self, content):
-        """Where bytes are in the mirror to which they are copied."""
+    def refill(self, array, values):
+        """Copy small host values into an array of their type, on the way of `send`."""
+        self._stage(values.tobytes(), array.address)
+
+    def _stage(self, content, target=None):
+        """Copy bytes to an address, by default their place in the mirror; that address."""
         staging, first = self._staging, self._staging.taken
         if first + len(content) > staging.size:
             size, first = max(LEAST_STAGED, 2 * (first + len(content))), 0
@@ -288,9 +292,10 @@ class Device:
             staging.mirror = self.empty(size, np.uint8)
             staging.size, staging.address = size, address_of(staging.host)
         staging.taken, source = first + len(content), staging.address + first
+        target = staging.mirror.address + first if target is None else target
         ctypes.memmove(source, content, len(content))
-        driver.driver.cuMemcpyHtoDAsync(staging.mirror.address + first, source, len(content), 0)
-        return first
+        driver.driver.cuMemcpyHtoDAsync(target, source, len(content), 0)
+        return target
 
     def download(self, array):
         out = np.empty(array.shape, array.dtype)
@@ -311,15 +316,29 @@ class Device:
         compiled, handle = self._compile(kernel, " ".join(kinds), arguments)
         if shared_bytes:
             self._allow_shared(handle, shared_bytes)
-        places = self._parameters.place(b"".join(words))
+        launch = Launch(arguments, b"".join(words))
+        shape = handle, blocks, 1, 1, threads, 1, 1, shared_bytes, 0, launch.parameters
         if compiled.cooperative:
-            driver.driver.cuLaunchCooperativeKernel(
-                handle, blocks, 1, 1, threads, 1, 1, shared_bytes, 0, places
-            )
+            run = partial(driver.driver.cuLaunchCooperativeKernel, *shape)
         else:
-            driver.driver.cuLaunchKernel(
-                handle, blocks, 1, 1, threads, 1, 1, shared_bytes, 0, places, 0
-            )
+            run = partial(driver.driver.cuLaunchKernel, *shape, 0)
+        run()
+        if self._staging.tape is not None:
+            self._staging.tape.append((run, launch))
+
+    def record(self, work):
+        """Have work done; its launches, to be repeated: preparing them takes five times as long."""
+        self._staging.tape = tape = []
+        try:
+            work()
+        finally:
+            self._staging.tape = None
+        return tape
+
+    def repeat(self, tape):
+        """Run recorded launches again, with the arguments that they had."""
+        for run, _ in tape:
+            run()
 
     def resident_blocks(self, kernel, threads, arguments, shared_bytes=0) -> int:
         """Blocks of a launch that run at the same time: teams wait for each other."""

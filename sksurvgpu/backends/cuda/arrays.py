@@ -1,8 +1,6 @@
 """Arrays on a device, and how arguments of a launch are told to the driver: in words of 64 bits."""
 
-import ctypes
 import struct
-import threading
 
 import numpy as np
 
@@ -86,18 +84,11 @@ def flatten(arguments, kinds, words):
                 words.append(struct.pack("d" if isinstance(argument, float) else "q", argument))
 
 
-class Parameters(threading.local):
-    """Words of a launch's arguments, and where each of them is."""
+class Launch:
+    """A launch as the driver takes it; what its arguments point to lasts as long as this does."""
 
-    size = 0  # in bytes
-
-    def place(self, content):
-        """Address of the addresses of words."""
-        if len(content) > self.size:
-            self.size = 2 * len(content)
-            self._words = np.empty(self.size, np.uint8)
-            self._address = address_of(self._words)
-            self._places = self._address + np.arange(0, self.size, 8, dtype=np.uint64)
-            self._found = address_of(self._places)
-        ctypes.memmove(self._address, content, len(content))
-        return self._found
+    def __init__(self, arguments, words):
+        """Keep arguments, and where each of their words is."""
+        self._kept = arguments, np.frombuffer(words, np.uint8)
+        places = address_of(self._kept[1]) + np.arange(0, len(words), 8, dtype=np.uint64)
+        self._places, self.parameters = places, address_of(places)

@@ -48,7 +48,7 @@ class Layout:
         self.X = device.pack(self._upload_columns(problem, tiles))
         self.X_rows = device.pack(list_rows(self, given))
         self.lanes_of_row = lanes_of(self.X_rows)
-        self._shape_of_table = plan.n_pieces, given.n_columns
+        self.shape_of_table = plan.n_pieces, given.n_columns
         self._cells = _cells_of(problem)
         size = plan.n_pieces * given.n_columns
         self._are_columns = all(np.array_equal(own, np.arange(size)) for own in self._cells)
@@ -87,9 +87,9 @@ class Layout:
     def tabulate(self, coefs):
         """Coefficients of every column of X in every piece of time, (fits, pieces, columns)."""
         if not self._are_columns:
-            (column, cell), size = self._cells, math.prod(self._shape_of_table)
+            (column, cell), size = self._cells, math.prod(self.shape_of_table)
             coefs = [np.bincount(cell, coef[column], size) for coef in coefs]
-        return np.reshape(coefs, (-1, *self._shape_of_table))
+        return np.reshape(coefs, (-1, *self.shape_of_table))
 
     # -- launches -----------------------------------------------------------------------------
     def launch_teams(self, kernel, fits, *arguments, shape=None, shared_bytes=0):

@@ -30,12 +30,15 @@ class PatternOnDevice:
     is_exact = True
     # Whether it has exact steps of the kind that `exact` launches.
     has_exact_steps = False
+    # Whether `evaluate_again` may find log-likelihoods that `evaluate` did not.
+    has_other_way = False
     # Whether bins are few, so that a column keeps a load for each.
     few: bool
 
     def __init__(self, layout, problem, weights, n_fits):
         self.layout, self.likelihood, self.n_fits = layout, problem.likelihood, n_fits
         self._plan, described = problem.plan, layout.plan
+        self.is_again = np.zeros(n_fits, bool)  # fits that `evaluate_again` has evaluated
         weight = described.ones if weights is None else spread(layout, weights)
         self.n_weights = weight.shape[0]  # vectors of weights: one a fit, or one for all
         u = layout.device.empty((n_fits, problem.plan.n_rows), np.float64)
@@ -84,12 +87,15 @@ class PatternOnDevice:
         return 0
 
     def evaluate(self, fits, eta, loglik):
-        """Launch: write u, and the log-likelihood per fit, not finite where it was not found."""
+        """Launch: write u, and the log-likelihood per fit, not finite where it was not found.
+
+        Nothing else is done: what was launched may be repeated without another call.
+        """
         raise NotImplementedError
 
     def evaluate_again(self, fits, eta, loglik):
-        """Launch what may find those that were not, if there is anything; whether there is."""
-        return False
+        """Launch what may find those that were not."""
+        raise NotImplementedError
 
     def new_model(self, row_type):
         """Memory of a quadratic model of every fit."""

@@ -6,6 +6,7 @@ or a fit; rows never do.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from . import products
 from .cuts import TILES_AT_ONCE
 from .team import WARP
 from .weights import spread
+
+MOST_RECORDED = 64  # sets of fits whose rounds are recorded
 
 
 class Predictors:
@@ -37,16 +40,16 @@ class Predictors:
         self._edges = n_fits, n_fits + n_moves
         self._numbers = empty(self._edges[1] + n_fits * self.n_columns, np.float64)
         self.loglik = self._numbers[:n_fits]
-        self.gradients = np.zeros((n_fits, self.n_columns))  # the last ones that were asked for
-        self._is_known = np.zeros((n_fits, self.n_columns), bool)  # ... at the last evaluation
+        self._slopes = [None] * n_fits  # of all columns at the last evaluation, if known
         self._has_model = np.zeros(n_fits, bool)  # whether it was taken there
-        self._moves, self._pair = {}, self.device.pack(tuple(self._predictors))
-        n_tiles = len(layout.cut) - 1
-        self._sums = empty(n_fits * self.n_columns * n_tiles, np.float64)
+        self._pair = self.device.pack(tuple(self._predictors))
+        self._table = empty((n_fits, *layout.shape_of_table), np.float64)
+        self._sums = empty(n_fits * self.n_columns * (len(layout.cut) - 1), np.float64)
         self._n_blocks = TILES_AT_ONCE * self.device.n_multiprocessors
         self._arrived = self.device.zeros(n_fits + self._n_blocks, np.uint32)
+        self._recorded = {}  # launches of attempts, by fits and sides
         # Tasks of all columns of the fits that were served last: most rounds serve the same.
-        self._every, self._all = every_column(self.n_columns), (None, None, None)
+        self._every, self._all = every_column(self.n_columns), (None, None)
         self._fit_of_task = empty(n_fits * self.n_columns, np.int32)
         self._column_of_task = self.device.upload(np.tile(self._every, n_fits))
         self._ptr_of_all = self.device.upload(self.n_columns * np.arange(n_fits + 1))
@@ -80,89 +83,103 @@ class Predictors:
         self._predict(fits, coefs, of_trials=False)
         return self.evaluate(fits)
 
-    def _predict(self, fits, coefs, of_trials, *others):
-        """Launch predictions; `others` are sent along."""
+    def _predict(self, fits, coefs, of_trials):
+        """Launch predictions."""
+        self._tell(fits, coefs)
+        self._launch_predictions(fits, of_trials)
+
+    def _tell(self, fits, coefs):
+        """Copy coefficients to the device, in the order of `sides`."""
+        order = np.concatenate([where for where, *_ in self.sides(fits)])
+        table = self.layout.tabulate([coefs[t] for t in order])
+        self.device.refill(self._table[: len(fits)], table)
+
+    def _launch_predictions(self, fits, of_trials):
         layout, low = self.layout, 0
-        lanes, sides = layout.lanes_of_row, list(self.sides(fits))
-        order = np.concatenate([where for where, *_ in sides])
-        table, *others = self.device.send(layout.tabulate([coefs[t] for t in order]), *others)
-        for where, *pair in sides:
-            own, low = table[low : low + len(where)], low + len(where)
+        for where, *pair in self.sides(fits):
+            own, low = self._table[low : low + len(where)], low + len(where)
             is_near = own.nbytes <= layout.bytes_of_block
             layout.launch_wide(
                 products.predict,
-                lanes * (len(layout.X_rows.ptr) - 1),
+                layout.lanes_of_row * (len(layout.X_rows.ptr) - 1),
                 self.X,
                 layout.X_rows,
                 layout.served(fits[where]),
                 own,
-                lanes,
+                layout.lanes_of_row,
                 int(is_near),
                 self.offset,
                 pair[of_trials],
                 shared_bytes=is_near * own.nbytes,
             )
-        return others
 
     def attempt(self, fits, coefs, columns, longest):
-        """Step and evaluate, and find the slopes that are likely wanted; nan after long steps."""
-        sent = self._predict_trials(fits, coefs, columns)
-        self._launch_evaluations(fits, of_trials=True)
-        reaches, loglik, slopes = self._finish(fits, *sent)
-        if sent[0] is self._all[1]:
-            self.gradients[fits], self._is_known[fits] = slopes.reshape(len(fits), -1), True
+        """Step and evaluate, and find all slopes, as any may be wanted; nan after long steps."""
+        self._tell(fits, coefs)
+        self._leave(fits)
+        n_parts = max(1, self.layout.n_members // len(fits))
+        key = fits.tobytes(), self._side[fits].tobytes()
+        if key in self._recorded:
+            self.device.repeat(self._recorded[key])
         else:
-            self._keep(fits, columns, sent[0].split(slopes))
-        is_tried = ~np.greater(reaches, longest)
-        settled = iter(self._settled(fits[is_tried], loglik, of_trials=True))
-        tried = [next(settled) if is_one else np.nan for is_one in is_tried.tolist()]
-        return list(zip(reaches, tried, strict=True))
+            if len(self._recorded) >= MOST_RECORDED:
+                self._recorded.clear()
+            self._recorded[key] = self.device.record(partial(self._launch_attempt, fits, n_parts))
+        edge, end = self._edges
+        found = self.device.download(self._numbers[: end + len(fits) * self.n_columns])
+        slopes = found[end:].reshape(len(fits), -1)
+        for fit, own in zip(fits.tolist(), slopes, strict=True):
+            self._slopes[fit] = own
+        moves = found[edge : edge + 2 * len(fits) * n_parts].reshape(len(fits), n_parts, 2)
+        spans = [(max(up + down, 0.0), max(up, down, 0.0)) for up, down in moves.max(1).tolist()]
+        reaches = [self.pattern.reach(*span) for span in spans]
+        return list(zip(reaches, self._tried(fits, found[:edge], reaches, longest), strict=True))
 
-    def _predict_trials(self, fits, coefs, columns):
-        if all(map(self._is_every, columns)):
-            self._predict(fits, coefs, True)
+    def _launch_attempt(self, fits, n_parts):
+        """Launch predictions of trials, evaluations, slopes of all columns, and parts of moves."""
+        (edge, end), shape = self._edges, (len(fits), n_parts, 2)
+        self._launch_predictions(fits, of_trials=True)
+        self._launch_evaluations(fits, of_trials=True)
+        place = self._numbers[edge : edge + math.prod(shape)]
+        self._launch_products(
+            products.finish_attempt,
+            fits,
+            *self._tasks_of_all(fits),
+            self.rows,
+            self.pattern.live,
+            self._pair,
+            self.device.view(place, np.float64, shape),
+            self._numbers[end:],
+        )
+
+    def _tasks(self, fits, columns):
+        """Tasks, and their arrays on the device."""
+        every = self._every
+        if all(own is every or np.array_equal(own, every) for own in columns):
             return self._tasks_of_all(fits)
         tasks = Tasks(fits, columns)
-        return tasks, self._predict(fits, coefs, True, *tasks.arrays)
-
-    def _is_every(self, columns):
-        return columns is self._every or np.array_equal(columns, self._every)
+        return tasks, self.device.send(*tasks.arrays)
 
     def _tasks_of_all(self, fits):
         """Tasks of all columns, and their arrays on the device, which stay there."""
         if self._all[0] != (key := fits.tobytes()):
-            tasks = Tasks(fits, [self._every] * len(fits))
-            arrays = self._fit_of_task[: len(tasks)], self._column_of_task[: len(tasks)]
-            self.device.write(arrays[0], tasks.arrays[0])
-            self._all = key, tasks, (*arrays, self._ptr_of_all[: len(fits) + 1])
-        return self._all[1:]
+            self._all = key, Tasks(fits, [self._every] * len(fits))
+            self.device.write(self._fit_of_task[: len(self._all[1])], self._all[1].arrays[0])
+        tasks = self._all[1]
+        own = self._fit_of_task, self._column_of_task
+        return tasks, (*(part[: len(tasks)] for part in own), self._ptr_of_all[: len(fits) + 1])
 
-    def _finish(self, fits, tasks, on_device):
-        """Reaches of steps; whatever log-likelihoods there are; slopes of columns."""
-        edge, end = self._edges
-        if len(fits) not in self._moves:
-            parts = max(1, self.layout.n_members // len(fits))
-            shape = len(fits), parts, 2
-            place = self._numbers[edge : edge + math.prod(shape)]
-            moves = self.device.view(place, np.float64, shape)
-            self._moves[len(fits)] = moves, self._numbers[end:]
-        moves, out = self._moves[len(fits)]
-        self._launch_products(
-            products.finish_attempt,
-            fits,
-            tasks,
-            on_device,
-            self.rows,
-            self.pattern.live,
-            self._pair,
-            moves,
-            out,
-        )
-        found = self.device.download(self._numbers[: end + len(tasks)])
-        sizes = found[edge : edge + moves.size].reshape(moves.shape).max(axis=1).tolist()
-        spans = [(max(up + down, 0.0), max(up, down, 0.0)) for up, down in sizes]
-        reaches = [self.pattern.reach(*span) for span in spans]
-        return reaches, found[:edge], found[end:]
+    def _tried(self, fits, loglik, reaches, longest):
+        """Log-likelihoods, nan after steps that are too long."""
+        is_tried = [not reach > most for reach, most in zip(reaches, longest, strict=True)]
+        settled = iter(self._settled(fits[is_tried], loglik, of_trials=True))
+        return [next(settled) if is_one else np.nan for is_one in is_tried]
+
+    def _leave(self, fits):
+        """Forget what is known of the last evaluation."""
+        for fit in fits.tolist():
+            self._slopes[fit] = None
+        self._has_model[fits] = self.pattern.is_again[fits] = False
 
     def shorten(self, fits, shares):
         """Pull the trial predictor back to a share of its step."""
@@ -183,22 +200,22 @@ class Predictors:
         return self._evaluate(fits, of_trials=False)
 
     def _evaluate(self, fits, of_trials):
+        self._leave(fits)
         self._launch_evaluations(fits, of_trials)
         return self._settled(fits, self.device.download(self.loglik), of_trials)
 
-    def _launch_evaluations(self, fits, of_trials, evaluate=None):
-        """Launch the evaluation, or another one; whether there is such a one."""
-        evaluate = self.pattern.evaluate if evaluate is None else evaluate
-        self._is_known[fits] = self._has_model[fits] = False
-        sides = [(fits[where], pair[of_trials]) for where, *pair in self.sides(fits)]
-        return [evaluate(own, eta, self.loglik) for own, eta in sides]
+    def _launch_evaluations(self, fits, of_trials):
+        for where, *pair in self.sides(fits):
+            self.pattern.evaluate(fits[where], pair[of_trials], self.loglik)
 
     def _settled(self, fits, loglik, of_trials):
         """Log-likelihoods, after those that are not finite were looked at in another way."""
         lost = fits[~np.isfinite(loglik[fits])]
-        if len(lost) and any(
-            self._launch_evaluations(lost, of_trials, self.pattern.evaluate_again)
-        ):
+        if len(lost) and self.pattern.has_other_way:
+            self._leave(lost)
+            for where, *pair in self.sides(lost):
+                self.pattern.evaluate_again(lost[where], pair[of_trials], self.loglik)
+            self.pattern.is_again[lost] = True
             loglik = self.device.download(self.loglik)
         return loglik[fits].tolist()
 
@@ -208,17 +225,13 @@ class Predictors:
     # -- columns ------------------------------------------------------------------------------
     def gradient(self, fits, columns):
         """x_j'u of the given columns at the last evaluation."""
-        places = [slice(None) if self._is_every(where) else where for where in columns]
-        pairs = list(zip(fits, places, strict=True))
-        if not all(self._is_known[pair].all() for pair in pairs):
-            found = self._multiply(products.multiply_residuals, fits, columns, self.rows)
-            self._keep(fits, columns, found)
-        return [np.array(self.gradients[pair]) for pair in pairs]
-
-    def _keep(self, fits, columns, slopes):
-        for fit, where, found in zip(fits, columns, slopes, strict=True):
-            self.gradients[fit, where] = found
-            self._is_known[fit, where] = True
+        if any(self._slopes[fit] is None for fit in fits):
+            every = [self._every] * len(fits)
+            found = self._multiply(products.multiply_residuals, fits, every, self.rows)
+            for fit, own in zip(fits, found, strict=True):
+                self._slopes[fit] = own
+        pairs = zip(fits, columns, strict=True)
+        return [self._slopes[fit] if c is self._every else self._slopes[fit][c] for fit, c in pairs]
 
     def rounding(self, fits):
         """Rounding error of the gradient at the last evaluation, every column."""
@@ -228,9 +241,9 @@ class Predictors:
         return [4.0 * np.finfo(float).eps * size for size in sizes]
 
     def _multiply(self, kernel, fits, columns, rows):
-        tasks = Tasks(fits, columns)
+        tasks, on_device = self._tasks(fits, columns)
         out = self._numbers[self._edges[1] : self._edges[1] + len(tasks)]
-        self._launch_products(kernel, fits, tasks, self.device.send(*tasks.arrays), rows, out)
+        self._launch_products(kernel, fits, tasks, on_device, rows, out)
         return tasks.split(self.device.download(out))
 
     def _launch_products(self, kernel, fits, tasks, on_device, *given):

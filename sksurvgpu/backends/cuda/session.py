@@ -11,7 +11,7 @@ from .curvatures import CurvatureLaunches
 from .exact import run_cycle
 from .matrices import Matrices
 from .memory import HOST_ELEMENTS, SHARE, dense_bytes, has_matrices
-from .predictor import Predictors, Tasks
+from .predictor import Predictors
 
 
 class Session(Predictors):
@@ -32,12 +32,7 @@ class Session(Predictors):
     def curvature(self, fits, columns):
         """Curvature of columns at the last evaluation, centred and plain, and the sum of h."""
         self._take_model(fits)
-        if all(map(self._is_every, columns)):
-            tasks, sent = self._tasks_of_all(fits)
-        else:
-            tasks = Tasks(fits, columns)
-            sent = self.device.send(*tasks.arrays)
-        return self._curvatures.find(self.model, fits, tasks, sent)
+        return self._curvatures.find(self.model, fits, *self._tasks(fits, columns))
 
     def _take_model(self, fits):
         """Have the model of the last evaluation."""

@@ -212,7 +212,7 @@ def curvature(fits, sets, carry, rows, cells, eta_of_fits, tops, bin_cells, mode
 class CarriedOnDevice(RiskSetsOnDevice):
     """Risk sets with rows that stay beyond their exit, on the lanes of a `CompetingPlan`."""
 
-    has_exact_steps = False
+    has_exact_steps = has_other_way = False
 
     def __init__(self, layout, problem, weights, n_fits):
         super().__init__(layout, problem, weights, n_fits)
@@ -270,9 +270,6 @@ class CarriedOnDevice(RiskSetsOnDevice):
             *(plan.row_table_idx, plan.competing, weight, found[0]),
         )
         return found
-
-    def evaluate_again(self, fits, eta, loglik):
-        return False
 
     def evaluate(self, fits, eta, loglik):
         self.layout.launch_teams(

@@ -167,7 +167,6 @@ class RiskSetsOnDevice(PatternOnDevice):
         self._sets = device.pack(self._find_sets(layout.plan))
         self._cells = device.pack(self._take_cells(plan.n_cells))
         self._top = device.zeros(n_fits, np.float64)
-        self._is_in_logs = np.zeros(n_fits, bool)
         self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
         runs = layout.plan.begin, layout.plan.stop
         [inverse] = self._add_weights(runs, self._sets.death_weight, ["inverse"], few=plan.few)
@@ -245,7 +244,6 @@ class RiskSetsOnDevice(PatternOnDevice):
         return False
 
     def evaluate(self, fits, eta, loglik):
-        self._is_in_logs[fits] = False
         self._launch_evaluation(self._evaluate, fits, eta, loglik)
 
     def _launch_evaluation(self, kernel, fits, eta, loglik):
@@ -253,16 +251,16 @@ class RiskSetsOnDevice(PatternOnDevice):
             kernel, fits, self._sets, self.rows, self._cells, eta, loglik, self._top
         )
 
+    @property
+    def has_other_way(self):
+        return not self._is_delayed
+
     def evaluate_again(self, fits, eta, loglik):
-        if self._is_delayed:
-            return False
-        self._is_in_logs[fits] = True
         kernel = evaluation_in_logs(self.likelihood.jump_formula)
         self._launch_evaluation(kernel, fits, eta, loglik)
-        return True
 
     def refer(self, fits, eta, model):
-        lost = self._is_in_logs[fits]
+        lost = self.is_again[fits]
         if lost.any():
             self._launch_rows(curvature_in_logs, fits[lost], self.rows, model)
         if not lost.all():
@@ -308,7 +306,7 @@ class RiskSetsOnDevice(PatternOnDevice):
         """Logarithm of the cumulative hazard of a zero predictor, per cell, as on the CPU."""
         download = self.layout.device.download
         hazard = download(self._cells.hazard[int(fit)])
-        if self._is_in_logs[fit]:
+        if self.is_again[fit]:
             return hazard
         with np.errstate(divide="ignore"):
             return np.log(hazard) - download(self._top)[fit]
