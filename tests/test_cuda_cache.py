@@ -173,8 +173,8 @@ def test_driver_and_tools_that_do_not_fit_are_named(versions, words):
 
 
 def test_installed_tools_fit_each_other():
-    version = _cuda._compiler_version()
-    assert toolkit.misfit(version, version, _cuda._linker_version()) is None
+    version = toolkit.compiler_version()
+    assert toolkit.misfit(version, version, toolkit.linker_version()) is None
 
 
 def test_compiler_says_of_which_toolkit_it_is():
@@ -182,11 +182,11 @@ def test_compiler_says_of_which_toolkit_it_is():
         of_package = metadata.version("nvidia-nvvm")
     except metadata.PackageNotFoundError:
         pytest.skip("NVVM is from elsewhere")
-    assert _cuda._compiler_version() == tuple(map(int, of_package.split(".")[:2]))
+    assert toolkit.compiler_version() == tuple(map(int, of_package.split(".")[:2]))
 
 
 def test_compiler_that_is_not_there_is_no_misfit(monkeypatch):
     from numba.cuda.cudadrv import nvvm
 
     monkeypatch.setattr(nvvm.NVVM, "get_ir_version", lambda own: 1 // 0)
-    assert _cuda._compiler_version.__wrapped__() is None
+    assert toolkit.compiler_version.__wrapped__() is None

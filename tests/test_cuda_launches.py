@@ -23,6 +23,7 @@ from numba.cuda.dispatcher import _Kernel
 from sksurvgpu.backends import choose
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
+from sksurvgpu.backends.cuda import predictor
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.solver.fits import Fits, Options
@@ -290,8 +291,13 @@ def test_what_an_iteration_by_matrix_asks_of_the_driver(n_fits, monkeypatch):
 # -- predictors that are swapped -------------------------------------------------------------------
 
 
-def test_fits_that_accept_and_fits_that_do_not():
-    """Their predictors lie in different arrays; everything is as for fits alone."""
+@pytest.mark.parametrize("n_recorded", [1, 64])
+def test_fits_that_accept_and_fits_that_do_not(n_recorded, monkeypatch):
+    """Their predictors lie in different arrays; everything is as for fits alone.
+
+    The last two attempts repeat launches of the first ones, where these are still recorded.
+    """
+    monkeypatch.setattr(predictor, "MOST_RECORDED", n_recorded)
     rng, model, n_fits = np.random.default_rng(0), MODELS["logistic"], 3
     sample, p = model.sample(5, p=4), 4
     problem, fits = model.problem(sample), np.arange(n_fits, dtype=np.int32)
@@ -325,7 +331,7 @@ def test_fits_that_accept_and_fits_that_do_not():
     columns = [np.arange(p), np.array([2, 0]), np.array([], np.int64)]
     every = [np.arange(p)] * n_fits
     compare("start", fits, 0.1 * rng.normal(size=(n_fits, p)))
-    for accepting in ([1], [0, 1], [2, 1]):
+    for accepting in ([1], [0, 1], [2, 1], [0, 1, 2], [0, 1, 2], [0, 2]):
         attempt(fits, np.inf)
         compare("gradient", fits, columns)
         compare("gradient", fits, every)

@@ -93,7 +93,7 @@ def test_predictors(name):
     session = Session(layout, problem, None, offsets, 3, np.dtype(float))
     eta = session._predictors[0]
     session.device.write(eta, np.full((3, n), 7.0))
-    session._predict(fits, coefs[fits], of_trials=False)
+    session.start(fits, coefs[fits])
     order = problem.plan.order
     expected = (offsets + design.to_scipy() @ coefs.T)[order].T
     expected[1] = 7.0

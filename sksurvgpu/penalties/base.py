@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._compile import specialize
+from .._compile import kernel, specialize
 
 
 class Formulas(NamedTuple):
@@ -56,6 +56,28 @@ def _find_pieces(coef, c, out):
         left, _, _, _ = piece(coef[a], -1, c, a)  # noqa: F821 (bound)
         right, curvature, low, high = piece(coef[a], 1, c, a)  # noqa: F821
         out[0, a], out[1, a], out[2, a], out[3, a], out[4, a] = left, right, curvature, low, high
+
+
+@kernel
+def _distances(left, right, gradient, fixed):
+    """How far slopes are outside of intervals; what is not a number stays so."""
+    out = np.zeros(len(gradient))
+    for a in range(len(gradient)):
+        below, above = left[a] - gradient[a], gradient[a] - right[a]
+        beyond = below if below > above else above
+        if not (fixed[a] or beyond <= 0.0):
+            out[a] = beyond
+    return out
+
+
+@kernel
+def _are_near(left, right, coef, gradient, share, fixed):
+    """Which coefficients are not zero, or have a slope near an end of its interval."""
+    out = np.zeros(len(coef), np.bool_)
+    for a in range(len(coef)):
+        close = gradient[a] >= share * right[a] or gradient[a] <= share * left[a]
+        out[a] = (coef[a] != 0.0 or close) and not fixed[a]
+    return out
 
 
 # Powers of the unit of coefficients in numbers of columns, of penalties that exact steps go with.
@@ -139,10 +161,7 @@ class Penalty:
     def violation(self, coef, gradient):
         """Distance of every column from stationarity, in units of the gradient."""
         pieces = self.pieces(coef)
-        beyond = np.maximum(pieces.left - gradient, gradient - pieces.right)
-        np.maximum(beyond, 0.0, out=beyond)
-        beyond[self.fixed] = 0.0
-        return beyond
+        return _distances(pieces.left, pieces.right, gradient, self.fixed)
 
     def slack(self, coef, gradient):
         """How far slopes are from the nearest one that would move a coefficient between pieces."""
@@ -187,9 +206,8 @@ class Penalty:
 
     def is_near(self, coef, gradient, share):
         """Columns that are not zero, or whose slope is at least a share of what moves them."""
-        rest = self.at_rest
-        close = (gradient >= share * rest.right) | (gradient <= share * rest.left)
-        return ((coef != 0) | close) & ~self.fixed
+        left, right = self.at_rest[:2]
+        return _are_near(left, right, coef, gradient, share, self.fixed)
 
     def rests(self, gradient, error):
         """Columns that stay at zero with such slopes, whose errors may be as large as `error`."""

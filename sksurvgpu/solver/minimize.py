@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from .._compile import device, specialize
+from .._compile import device, kernel, specialize
 from ..penalties.blocks import blocks_of_size, move_block_of, with_matrices
 
 # Passes of a round: as many as cost about what Newton's step does, by the products of a small one
@@ -221,8 +221,16 @@ def _support(model, penalty, own, coef):
 
 def _left(model, penalty, own, coef, gradient, unit):
     """Largest slope that is left on the support: together, small moves may go far."""
-    pieces, support = _support(model, penalty, own, coef)
-    return np.abs((gradient - pieces.right)[support] / unit[support]).max(initial=0.0)
+    return _largest_slope(penalty.pieces(coef, own), model.curvature, coef, gradient, unit)
+
+
+@kernel
+def _largest_slope(pieces, curvature, coef, gradient, unit):
+    largest = 0.0
+    for a in range(len(coef)):
+        if pieces.low[a] < coef[a] < pieces.high[a] and curvature[a] > 0:
+            largest = max(largest, abs(gradient[a] - pieces.right[a]) / unit[a])
+    return largest
 
 
 def _bound(model, where):

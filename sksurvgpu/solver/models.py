@@ -126,9 +126,9 @@ class LocalModel:
 
     def without_effect(self, point, goal):
         """Penalized columns that the likelihood does not see at this point, as constant ones."""
+        if not self.loose.any():
+            return self.columns[:0]
         columns, penalty = self.columns[self.loose], goal.penalty
-        if not len(columns):
-            return columns
         return columns[(penalty.rests(point.gradient, goal.noise) & penalty.is_penalized)[columns]]
 
     # -- its minimum ------------------------------------------------------------------------------
@@ -153,14 +153,16 @@ class LocalModel:
         of_terms = terms.diagonal
         curvature = np.maximum(self.curvature + of_terms, 0.0) / share
         alone = curvature - of_terms
-        alone[: len(self.matrix)] -= self.weight * np.diagonal(self.matrix)
+        if len(self.matrix):
+            alone[: len(self.matrix)] -= self.weight * np.diagonal(self.matrix)
         return Quadratic(self.matrix, self.weight, alone, terms.rows, terms.sign, curvature)
 
     def _times(self, move):
         """Product of the base with a vector."""
         coupled, product = len(self.matrix), self.curvature * move
-        move = move[:coupled]
-        product[:coupled] += self.weight * (self.matrix @ move - np.diagonal(self.matrix) * move)
+        if coupled:
+            move, own = move[:coupled], np.diagonal(self.matrix)
+            product[:coupled] += self.weight * (self.matrix @ move - own * move)
         return product
 
     # -- pairs ------------------------------------------------------------------------------------

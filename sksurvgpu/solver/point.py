@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._compile import kernel
 from ..backends.contract import Operations, ask, every_column
 from ..penalties.base import Penalty
 
@@ -58,12 +59,19 @@ class Goal:
     def violation(self, point):
         """Violation of every column, in its unit; 0 where that is rounding."""
         violation = self.penalty.violation(point.coef, point.gradient)
-        violation[violation <= self.noise] = 0.0
-        return violation / self.unit
+        _take_units(violation, self.noise, self.unit)
+        return violation
 
     def rounding(self, point):
         """Difference of objectives that means nothing."""
         return ROUNDING * max(abs(point.objective), self.magnitude)
+
+
+@kernel
+def _take_units(violation, noise, unit):
+    """Have violations in their units, and none that is noise."""
+    for a in range(len(violation)):
+        violation[a] = 0.0 if violation[a] <= noise[a] else violation[a] / unit[a]
 
 
 def require_finite(loglik):

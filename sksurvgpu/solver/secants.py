@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._compile import kernel
+
 PAIRS = 50  # that are remembered; with 10, a diagonal took half as many iterations again
 DAMPING = 1e-3
 SHORT = 1e-3  # share of a step
@@ -62,10 +64,10 @@ class Secants:
     def learn(self, step, change, share):
         """Take in an iteration, of which a share was taken."""
         self._shortened = 0 if share == 1.0 else self._shortened + 1
-        moved = np.flatnonzero(step)
-        if share > 0 and len(moved):
-            seen = step[moved] * change[moved]
-            seen = float(seen[~np.isnan(seen)].sum())
+        if share > 0 and step.any():
+            seen = float(step @ change)
+            if np.isnan(seen):
+                seen = float(np.nansum(step * change))
             self.pairs = [*self.pairs, Pair(step, change, share < SHORT, seen)][-PAIRS:]
             self.n_seen += 1
 
@@ -144,7 +146,14 @@ class SecantTerms:
         if n_terms + 2 > self._room.shape[1]:
             more = np.zeros((len(self._room), max(LEAST_ROOM, n_terms)))
             self._room = np.hstack([self._room, more])
-        plus, minus = change / np.sqrt(seen), product / np.sqrt(own)
-        self._room[:, n_terms], self._room[:, n_terms + 1] = plus, minus
-        self.diagonal += plus**2 - minus**2
+        _write(change, seen**-0.5, product, own**-0.5, self._room[:, n_terms:], self.diagonal)
         self.sign = np.concatenate([self.sign, (1.0, -1.0)])
+
+
+@kernel
+def _write(change, of_change, product, of_product, terms, diagonal):
+    """Write a pair's two terms, and add their squares."""
+    for a in range(len(diagonal)):
+        plus, minus = of_change * change[a], of_product * product[a]
+        terms[a, 0], terms[a, 1] = plus, minus
+        diagonal[a] += plus * plus - minus * minus

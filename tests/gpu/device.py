@@ -150,10 +150,10 @@ class SimulatedDevice:
         return sent
 
     def refill(self, array, values):
-        """Copy host values into an array of their type."""
+        """Copy host values of its type into the first rows of an array."""
         if values.dtype != array.dtype:
             raise TypeError(f"{values.dtype} written into {array.dtype}")
-        self.write(array, values)
+        self.write(array[: len(values)], values)
 
     def download(self, array):
         found = self._own(array)._data.copy()

@@ -8,20 +8,18 @@ stand in for it, such as the simulator of the tests.
 import ctypes
 import math
 import pickle
-import re
-import threading
 import warnings
 import zlib
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
 
 import numpy as np
 
 from ..._compile import OwnFiles, bind, keep
 from ...exceptions import BackendUnavailableError
-from .arrays import Array, Launch, Packed, address_of, flatten
+from .arrays import Array, Launch, Packed, Staging, address_of, flatten
 from .pool import KEPT, MemoryPool
-from .toolkit import misfit
+from .toolkit import compiler_version, linker_version, misfit
 
 
 def _import_numba_cuda():
@@ -51,7 +49,6 @@ from numba.cuda.dispatcher import CUDACache, CUDACacheImpl  # noqa: E402
 # Where sent arrays begin, and bytes that are staged at once if no more are needed.
 ALIGNED, LEAST_STAGED = 16, 2**20
 BREAKING = range(700, 720)  # codes of errors that a context does not survive
-OLDEST = "compute_75"  # architecture that every supported NVVM knows
 
 # What Numba asks an argument of a launch for.
 Array._numba_type_ = property(lambda own: cuda.types.Array(from_dtype(own.dtype), own.ndim, "C"))
@@ -91,36 +88,7 @@ def _tools():
     from numba.cuda.core import config
 
     versions = core.__version__, bindings.__version__, runtime.get_version()
-    return *versions, _linker_version(), config.FORCE_CUDA_CC
-
-
-def _linker_version():
-    """Version of nvJitLink, or None where the driver links."""
-    from cuda.bindings import nvjitlink
-
-    try:
-        return nvjitlink.version()
-    except Exception:  # of a kind that differs between versions of the bindings
-        return None
-
-
-@cache
-def _compiler_version():
-    """Version of NVVM's toolkit, which its PTX names; None where NVVM is missing.
-
-    NVRTC, which Numba asks, may be of another one.
-    """
-    from numba.cuda.cudadrv import nvvm
-
-    try:
-        compiler = nvvm.NVVM()
-        numbers = ", ".join(f"i32 {n}" for n in compiler.get_ir_version())
-        layout = f'target datalayout = "{compiler.data_layout}"'
-        parts = 'target triple = "nvptx64-nvidia-cuda"', layout, "!nvvmir.version = !{!0}"
-        ptx = nvvm.compile_ir("\n".join([*parts, f"!0 = !{{{numbers}}}"]), arch=OLDEST)
-    except Exception:  # of a kind that differs between versions of the bindings
-        return None
-    return tuple(map(int, re.search(rb"release (\d+)\.(\d+)", ptx).groups()))
+    return *versions, linker_version(), config.FORCE_CUDA_CC
 
 
 def kernel(function, most_threads=None):
@@ -158,15 +126,6 @@ def uses_stream_of_threads():
     from numba.cuda.core import config
 
     return bool(config.CUDA_PER_THREAD_DEFAULT_STREAM)
-
-
-class Staging(threading.local):
-    """Where a thread's small arrays wait for their copies: pinned, and its mirror on the device."""
-
-    host = mirror = None
-    size = address = 0  # of the host's
-    taken = 0  # bytes since the last download
-    tape = None  # launches that are recorded
 
 
 class Device:
@@ -279,7 +238,7 @@ class Device:
         return [Array(owner, address + begin, array.shape, array.dtype) for array, begin in pairs]
 
     def refill(self, array, values):
-        """Copy small host values into an array of their type, on the way of `send`."""
+        """Copy small host values to the begin of an array of their type, on the way of `send`."""
         self._stage(values.tobytes(), array.address)
 
     def _stage(self, content, target=None):
@@ -316,18 +275,32 @@ class Device:
         compiled, handle = self._compile(kernel, " ".join(kinds), arguments)
         if shared_bytes:
             self._allow_shared(handle, shared_bytes)
-        launch = Launch(arguments, b"".join(words))
-        shape = handle, blocks, 1, 1, threads, 1, 1, shared_bytes, 0, launch.parameters
-        if compiled.cooperative:
-            run = partial(driver.driver.cuLaunchCooperativeKernel, *shape)
-        else:
-            run = partial(driver.driver.cuLaunchKernel, *shape, 0)
-        run()
+        launch = Launch.of(
+            arguments,
+            b"".join(words),
+            handle=handle,
+            is_cooperative=compiled.cooperative,
+            blocks=blocks,
+            threads=threads,
+            shared_bytes=shared_bytes,
+        )
+        self._run(launch)
         if self._staging.tape is not None:
-            self._staging.tape.append((run, launch))
+            self._staging.tape.append(launch)
+
+    def _run(self, launch):
+        handle, is_cooperative, blocks, threads, shared_bytes, parameters, _ = launch
+        if is_cooperative:
+            driver.driver.cuLaunchCooperativeKernel(
+                handle, blocks, 1, 1, threads, 1, 1, shared_bytes, 0, parameters
+            )
+        else:
+            driver.driver.cuLaunchKernel(
+                handle, blocks, 1, 1, threads, 1, 1, shared_bytes, 0, parameters, 0
+            )
 
     def record(self, work):
-        """Have work done; its launches, to be repeated: preparing them takes five times as long."""
+        """Have work done; its launches, to be repeated."""
         self._staging.tape = tape = []
         try:
             work()
@@ -337,8 +310,8 @@ class Device:
 
     def repeat(self, tape):
         """Run recorded launches again, with the arguments that they had."""
-        for run, _ in tape:
-            run()
+        for launch in tape:
+            self._run(launch)
 
     def resident_blocks(self, kernel, threads, arguments, shared_bytes=0) -> int:
         """Blocks of a launch that run at the same time: teams wait for each other."""
@@ -397,6 +370,6 @@ def _require_device(ordinal):
             f"device={ordinal} was asked for and this machine has {count} CUDA device(s), numbered "
             'from 0; pass another `device`, or backend="cpu"'
         )
-    problem = misfit(cuda.driver.driver.get_version(), _compiler_version(), _linker_version())
+    problem = misfit(cuda.driver.driver.get_version(), compiler_version(), linker_version())
     if problem:
         raise BackendUnavailableError(f'backend="cuda" cannot compile: {problem}')

@@ -1,6 +1,8 @@
 """Arrays on a device, and how arguments of a launch are told to the driver: in words of 64 bits."""
 
 import struct
+import threading
+from typing import NamedTuple
 
 import numpy as np
 
@@ -84,11 +86,29 @@ def flatten(arguments, kinds, words):
                 words.append(struct.pack("d" if isinstance(argument, float) else "q", argument))
 
 
-class Launch:
-    """A launch as the driver takes it; what its arguments point to lasts as long as this does."""
+class Launch(NamedTuple):
+    """A launch as the driver takes it."""
 
-    def __init__(self, arguments, words):
-        """Keep arguments, and where each of their words is."""
-        self._kept = arguments, np.frombuffer(words, np.uint8)
-        places = address_of(self._kept[1]) + np.arange(0, len(words), 8, dtype=np.uint64)
-        self._places, self.parameters = places, address_of(places)
+    handle: int
+    is_cooperative: bool
+    blocks: int
+    threads: int
+    shared_bytes: int
+    parameters: int  # address of the addresses of words
+    kept: tuple  # what has to last as long
+
+    @classmethod
+    def of(cls, arguments, words, **how):
+        """With arguments, and the words that say them."""
+        words = np.frombuffer(words, np.uint8)
+        places = address_of(words) + np.arange(0, len(words), 8, dtype=np.uint64)
+        return cls(**how, parameters=address_of(places), kept=(arguments, words, places))
+
+
+class Staging(threading.local):
+    """Where a thread's small arrays wait for their copies: pinned, and its mirror on the device."""
+
+    host = mirror = None
+    size = address = 0  # of the host's
+    taken = 0  # bytes since the last download
+    tape = None  # launches that are recorded

@@ -80,19 +80,18 @@ class Predictors:
     def start(self, fits, coefs):
         """Set the coefficients; log-likelihood there."""
         self._side[fits] = 0
-        self._predict(fits, coefs, of_trials=False)
+        self._tell(self._in_order(fits), coefs)
+        self._launch_predictions(fits, of_trials=False)
         return self.evaluate(fits)
 
-    def _predict(self, fits, coefs, of_trials):
-        """Launch predictions."""
-        self._tell(fits, coefs)
-        self._launch_predictions(fits, of_trials)
+    def _in_order(self, fits):
+        """Places of fits in the order of `sides`."""
+        return [place for where, *_ in self.sides(fits) for place in where.tolist()]
 
-    def _tell(self, fits, coefs):
-        """Copy coefficients to the device, in the order of `sides`."""
-        order = np.concatenate([where for where, *_ in self.sides(fits)])
-        table = self.layout.tabulate([coefs[t] for t in order])
-        self.device.refill(self._table[: len(fits)], table)
+    def _tell(self, order, coefs):
+        """Copy coefficients of fits to the device in an order."""
+        table = self.layout.tabulate([coefs[place] for place in order])
+        self.device.refill(self._table, table)
 
     def _launch_predictions(self, fits, of_trials):
         layout, low = self.layout, 0
@@ -115,18 +114,20 @@ class Predictors:
 
     def attempt(self, fits, coefs, columns, longest):
         """Step and evaluate, and find all slopes, as any may be wanted; nan after long steps."""
-        self._tell(fits, coefs)
-        self._leave(fits)
-        n_parts = max(1, self.layout.n_members // len(fits))
         key = fits.tobytes(), self._side[fits].tobytes()
-        if key in self._recorded:
-            self.device.repeat(self._recorded[key])
+        order, tape, wanted = self._recorded.get(key) or (self._in_order(fits), None, None)
+        self._tell(order, coefs)
+        n_parts = max(1, self.layout.n_members // len(fits))
+        if tape is not None:
+            self.device.repeat(tape)
         else:
             if len(self._recorded) >= MOST_RECORDED:
                 self._recorded.clear()
-            self._recorded[key] = self.device.record(partial(self._launch_attempt, fits, n_parts))
-        edge, end = self._edges
-        found = self.device.download(self._numbers[: end + len(fits) * self.n_columns])
+            tape = self.device.record(partial(self._launch_attempt, fits, n_parts))
+            wanted = self._numbers[: self._edges[1] + len(fits) * self.n_columns]
+            self._recorded[key] = order, tape, wanted
+        found, (edge, end) = self.device.download(wanted), self._edges
+        self._has_model[fits] = self.pattern.is_again[fits] = False
         slopes = found[end:].reshape(len(fits), -1)
         for fit, own in zip(fits.tolist(), slopes, strict=True):
             self._slopes[fit] = own

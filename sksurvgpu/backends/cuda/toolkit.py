@@ -4,7 +4,40 @@ NVVM writes PTX of its toolkit's version, which older linkers refuse.  Machine c
 runs on drivers of the same major version and on later ones.
 """
 
+import re
+from functools import cache
+
 OLDEST = 12  # CUDA, of which the package has an extra
+ANY_DEVICE = "compute_75"  # architecture that every supported NVVM knows
+
+
+def linker_version():
+    """Version of nvJitLink, or None where the driver links."""
+    from cuda.bindings import nvjitlink
+
+    try:
+        return nvjitlink.version()
+    except Exception:  # of a kind that differs between versions of the bindings
+        return None
+
+
+@cache
+def compiler_version():
+    """Version of NVVM's toolkit, which its PTX names; None where NVVM is missing.
+
+    NVRTC, which Numba asks, may be of another one.
+    """
+    from numba.cuda.cudadrv import nvvm
+
+    try:
+        compiler = nvvm.NVVM()
+        numbers = ", ".join(f"i32 {n}" for n in compiler.get_ir_version())
+        layout = f'target datalayout = "{compiler.data_layout}"'
+        parts = 'target triple = "nvptx64-nvidia-cuda"', layout, "!nvvmir.version = !{!0}"
+        ptx = nvvm.compile_ir("\n".join([*parts, f"!0 = !{{{numbers}}}"]), arch=ANY_DEVICE)
+    except Exception:  # of a kind that differs between versions of the bindings
+        return None
+    return tuple(map(int, re.search(rb"release (\d+)\.(\d+)", ptx).groups()))
 
 
 def misfit(driver, toolkit, linker):
