@@ -124,23 +124,23 @@ class Predictors:
             if len(self._recorded) >= MOST_RECORDED:
                 self._recorded.clear()
             tape = self.device.record(partial(self._launch_attempt, fits, n_parts))
-            wanted = self._numbers[: self._edges[1] + len(fits) * self.n_columns]
+            wanted = self._wanted(fits)
             self._recorded[key] = order, tape, wanted
-        found, (edge, end) = self.device.download(wanted), self._edges
+        found, edge = self._bring(fits, wanted), self._edges[0]
         self._has_model[fits] = self.pattern.is_again[fits] = False
-        slopes = found[end:].reshape(len(fits), -1)
-        for fit, own in zip(fits.tolist(), slopes, strict=True):
-            self._slopes[fit] = own
         moves = found[edge : edge + 2 * len(fits) * n_parts].reshape(len(fits), n_parts, 2)
         spans = [(max(up + down, 0.0), max(up, down, 0.0)) for up, down in moves.max(1).tolist()]
         reaches = [self.pattern.reach(*span) for span in spans]
         return list(zip(reaches, self._tried(fits, found[:edge], reaches, longest), strict=True))
 
     def _launch_attempt(self, fits, n_parts):
-        """Launch predictions of trials, evaluations, slopes of all columns, and parts of moves."""
-        (edge, end), shape = self._edges, (len(fits), n_parts, 2)
         self._launch_predictions(fits, of_trials=True)
         self._launch_evaluations(fits, of_trials=True)
+        self._launch_slopes(fits, n_parts)
+
+    def _launch_slopes(self, fits, n_parts=1):
+        """Launch slopes of all columns, and parts of moves."""
+        (edge, end), shape = self._edges, (len(fits), n_parts, 2)
         place = self._numbers[edge : edge + math.prod(shape)]
         self._launch_products(
             products.finish_attempt,
@@ -152,6 +152,18 @@ class Predictors:
             self.device.view(place, np.float64, shape),
             self._numbers[end:],
         )
+
+    def _wanted(self, fits):
+        """What comes down after `_launch_slopes`."""
+        return self._numbers[: self._edges[1] + len(fits) * self.n_columns]
+
+    def _bring(self, fits, wanted):
+        """Download it, and keep the slopes."""
+        found = self.device.download(wanted)
+        slopes = found[self._edges[1] :].reshape(len(fits), -1)
+        for fit, own in zip(fits.tolist(), slopes, strict=True):
+            self._slopes[fit] = own
+        return found
 
     def _tasks(self, fits, columns):
         """Tasks, and their arrays on the device."""
@@ -227,10 +239,8 @@ class Predictors:
     def gradient(self, fits, columns):
         """x_j'u of the given columns at the last evaluation."""
         if any(self._slopes[fit] is None for fit in fits):
-            every = [self._every] * len(fits)
-            found = self._multiply(products.multiply_residuals, fits, every, self.rows)
-            for fit, own in zip(fits, found, strict=True):
-                self._slopes[fit] = own
+            self._launch_slopes(fits)
+            self._bring(fits, self._wanted(fits))
         pairs = zip(fits, columns, strict=True)
         return [self._slopes[fit] if c is self._every else self._slopes[fit][c] for fit, c in pairs]
 

@@ -276,7 +276,6 @@ def product_with(number, size_of=_as_it_is):
 
 
 _multiply_residuals = device(bind(_multiply_columns, multiply_tile=_tile_with(_residual)))
-multiply_residuals = product_with(_residual)
 multiply_sizes = product_with(_size, absolute)
 multiply_events = product_with(_events)
 
@@ -318,7 +317,7 @@ def _measure_part(live, one, other, low, high, scratch):
 
 @kernel
 def finish_attempt(X, shares, rows, live, predictors, moves, out):
-    """``out``: slopes of `multiply_residuals`.  ``moves`` (fits served, parts, 2): of steps.
+    """``out``: slopes of columns.  ``moves`` (fits served, parts, 2): of steps.
 
     It does not matter which of the predictors is the trial: sizes and ranges are the same.
     """
