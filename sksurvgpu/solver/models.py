@@ -14,7 +14,7 @@ import numpy as np
 from ..backends.contract import Operations, ask
 from .minimize import Quadratic, minimize_on_model
 from .problem import Loan
-from .secants import OUTSIDE, SecantTerms
+from .secants import SecantTerms
 
 # A model is retaken where more of the residual is left.
 STALE, STALE_IF_FRESH, STALE_IF_DEAR = 0.5, 0.05, 0.9
@@ -174,13 +174,10 @@ class LocalModel:
         terms = self._learnt
         if not terms.n_applied:
             self._rescale()
-        has_slope = (self.curvature > 0.0) & ~self.loose
+        is_free = (self.curvature > 0.0) & ~self.loose
         for pair in secants.new_since(terms.n_applied):
-            step, change = has_slope * pair.step[self.columns], pair.change[self.columns]
-            product = has_slope * (self._times(step) + terms.times(step))
-            change = np.where(np.isnan(change), product, has_slope * change)
-            if abs(pair.seen - step @ change) <= OUTSIDE * abs(pair.seen):
-                terms.add(step, change, product, pair.is_short)
+            step = is_free * pair.step[self.columns]
+            terms.add(pair, self.columns, self._times(step) + terms.times(step), is_free)
         terms.n_applied = secants.n_seen
         return terms
 

@@ -129,31 +129,46 @@ class SecantTerms:
         self._room = np.vstack([self._room, np.zeros((n_columns, self._room.shape[1]))])
         self.diagonal = np.concatenate([self.diagonal, np.zeros(n_columns)])
 
-    def add(self, step, change, product, is_short):
-        """Let the model's product with a step, which is `product`, be the change.
+    def add(self, pair, columns, product, is_free):
+        """Let the model's product with the step of a pair, which is `product`, be its change.
 
-        A step that was cut short and has hardly any curvature would make the next one longer still.
+        Entries of columns that are not free are none.
         """
-        own, seen = step @ product, step @ change
-        if not own > 0.0:  # it moved other columns
-            return
-        if seen < DAMPING * own:
-            if is_short:
-                return
-            mix = (1.0 - DAMPING) * own / (own - seen)
-            change, seen = mix * change + (1.0 - mix) * product, DAMPING * own
         n_terms = len(self.sign)
         if n_terms + 2 > self._room.shape[1]:
             more = np.zeros((len(self._room), max(LEAST_ROOM, n_terms)))
             self._room = np.hstack([self._room, more])
-        _write(change, seen**-0.5, product, own**-0.5, self._room[:, n_terms:], self.diagonal)
-        self.sign = np.concatenate([self.sign, (1.0, -1.0)])
+        numbers = pair.step[columns], pair.change[columns], product, is_free
+        terms = self._room[:, n_terms:]
+        if _write(*numbers, pair.seen, pair.is_short, terms, self.diagonal):
+            self.sign = np.concatenate([self.sign, (1.0, -1.0)])
 
 
 @kernel
-def _write(change, of_change, product, of_product, terms, diagonal):
-    """Write a pair's two terms, and add their squares."""
-    for a in range(len(diagonal)):
-        plus, minus = of_change * change[a], of_product * product[a]
+def _write(step, change, product, is_free, seen, is_short, terms, diagonal):
+    """Write the two terms of a pair, and add their squares; whether it has told anything.
+
+    It has not where most of it is due to columns that are not free, nor where a step was cut short
+    and has hardly any curvature, which would make the next one longer still.
+    """
+    own, found = 0.0, 0.0
+    for a in range(len(step)):
+        if not is_free[a]:
+            change[a] = product[a] = 0.0
+        elif np.isnan(change[a]):
+            change[a] = product[a]
+        own += step[a] * product[a]
+        found += step[a] * change[a]
+    share = 1.0  # of the change, the rest being of the product
+    if not (own > 0.0 and abs(seen - found) <= OUTSIDE * abs(seen)):
+        return False
+    if found < DAMPING * own:
+        if is_short:
+            return False
+        share, found = (1.0 - DAMPING) * own / (own - found), DAMPING * own
+    for a in range(len(step)):
+        plus = (share * change[a] + (1.0 - share) * product[a]) / np.sqrt(found)
+        minus = product[a] / np.sqrt(own)
         terms[a, 0], terms[a, 1] = plus, minus
         diagonal[a] += plus * plus - minus * minus
+    return True
