@@ -96,7 +96,9 @@ def kernel(function, most_threads=None):
 
     It takes so many registers that blocks of `most_threads` have enough; else those of 256 have.
     """
-    return keep(cuda.jit(function, launch_bounds=most_threads), function, _Cache)
+    # nvJitLink would compile once more what NVVM has: nothing is linked that it could inline
+    compiled = cuda.jit(function, launch_bounds=most_threads, lto=False)
+    return keep(compiled, function, _Cache)
 
 
 def device(function):
