@@ -173,7 +173,7 @@ def test_driver_and_tools_that_do_not_fit_are_named(versions, words):
 
 
 def test_installed_tools_fit_each_other():
-    version = toolkit.compiler_version()
+    version = toolkit.compiler_version(_cuda.nvvm)
     assert toolkit.misfit(version, version, toolkit.linker_version()) is None
 
 
@@ -182,11 +182,9 @@ def test_compiler_says_of_which_toolkit_it_is():
         of_package = metadata.version("nvidia-nvvm")
     except metadata.PackageNotFoundError:
         pytest.skip("NVVM is from elsewhere")
-    assert toolkit.compiler_version() == tuple(map(int, of_package.split(".")[:2]))
+    assert toolkit.compiler_version(_cuda.nvvm) == tuple(map(int, of_package.split(".")[:2]))
 
 
 def test_compiler_that_is_not_there_is_no_misfit(monkeypatch):
-    from numba.cuda.cudadrv import nvvm
-
-    monkeypatch.setattr(nvvm.NVVM, "get_ir_version", lambda own: 1 // 0)
-    assert toolkit.compiler_version.__wrapped__() is None
+    monkeypatch.setattr(_cuda.nvvm.NVVM, "get_ir_version", lambda own: 1 // 0)
+    assert toolkit.compiler_version.__wrapped__(_cuda.nvvm) is None

@@ -39,9 +39,9 @@ def test_a_device_is_opened(run):
 
 
 def major_version_of_compiler():
-    from sksurvgpu.backends.cuda import toolkit
+    from sksurvgpu.backends.cuda import _cuda, toolkit
 
-    return toolkit.compiler_version()[0]
+    return toolkit.compiler_version(_cuda.nvvm)[0]
 
 
 @pytest.mark.mostly_slow(but="11080|12040")  # a device opened by the last is above

@@ -138,9 +138,9 @@ class SecantTerms:
         if n_terms + 2 > self._room.shape[1]:
             more = np.zeros((len(self._room), max(LEAST_ROOM, n_terms)))
             self._room = np.hstack([self._room, more])
-        numbers = pair.step[columns], pair.change[columns], product, is_free
-        terms = self._room[:, n_terms:]
-        if _write(*numbers, pair.seen, pair.is_short, terms, self.diagonal):
+        step, change, terms = pair.step[columns], pair.change[columns], self._room[:, n_terms:]
+        seen, is_short = pair.seen, pair.is_short
+        if _write(step, change, product, is_free, seen, is_short, terms, self.diagonal):
             self.sign = np.concatenate([self.sign, (1.0, -1.0)])
 
 

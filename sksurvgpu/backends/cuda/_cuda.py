@@ -43,7 +43,7 @@ def _import_numba_cuda():
 
 
 cuda, driver, from_dtype, typeof, Purpose = _import_numba_cuda()
-from numba.cuda.cudadrv import runtime  # noqa: E402 (what the import needs is in place now)
+from numba.cuda.cudadrv import nvvm, runtime  # noqa: E402 (what the import needs is there now)
 from numba.cuda.dispatcher import CUDACache, CUDACacheImpl  # noqa: E402
 
 # Where sent arrays begin, and bytes that are staged at once if no more are needed.
@@ -372,6 +372,6 @@ def _require_device(ordinal):
             f"device={ordinal} was asked for and this machine has {count} CUDA device(s), numbered "
             'from 0; pass another `device`, or backend="cpu"'
         )
-    problem = misfit(cuda.driver.driver.get_version(), compiler_version(), linker_version())
+    problem = misfit(cuda.driver.driver.get_version(), compiler_version(nvvm), linker_version())
     if problem:
         raise BackendUnavailableError(f'backend="cuda" cannot compile: {problem}')

@@ -154,11 +154,11 @@ class Predictors:
         )
 
     def _wanted(self, fits):
-        """What comes down after `_launch_slopes`."""
+        """Numbers that come down after `_launch_slopes`."""
         return self._numbers[: self._edges[1] + len(fits) * self.n_columns]
 
     def _bring(self, fits, wanted):
-        """Download it, and keep the slopes."""
+        """Download numbers, and keep the slopes among them."""
         found = self.device.download(wanted)
         slopes = found[self._edges[1] :].reshape(len(fits), -1)
         for fit, own in zip(fits.tolist(), slopes, strict=True):

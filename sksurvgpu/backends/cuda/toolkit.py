@@ -22,13 +22,11 @@ def linker_version():
 
 
 @cache
-def compiler_version():
-    """Version of NVVM's toolkit, which its PTX names; None where NVVM is missing.
+def compiler_version(nvvm):
+    """Version of the toolkit of NVVM, which its PTX names; None where that is missing.
 
     NVRTC, which Numba asks, may be of another one.
     """
-    from numba.cuda.cudadrv import nvvm
-
     try:
         compiler = nvvm.NVVM()
         numbers = ", ".join(f"i32 {n}" for n in compiler.get_ir_version())
