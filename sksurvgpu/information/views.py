@@ -98,9 +98,14 @@ class MeanView(View):
 
     h: np.ndarray
     atom_weight: np.ndarray
+    adds_entries = False  # whether there are `entry_means`
 
     def means(self, x) -> np.ndarray:
         """Means of dense columns over every atom."""
+        raise NotImplementedError
+
+    def entry_means(self, columns) -> np.ndarray:
+        """Those of columns by their entries alone, (columns, atoms)."""
         raise NotImplementedError
 
     def h_of(self, factor) -> np.ndarray:
@@ -121,7 +126,7 @@ class MeanView(View):
             mean = self.means_of(columns[J], is_sparse[J])
             for K in blocks[k:]:
                 other = mean if K is J else self.means_of(columns[K], is_sparse[K])
-                total[np.ix_(J, K)] -= (mean * self.atom_weight[:, None]).T @ other
+                total[np.ix_(J, K)] -= (mean * self.atom_weight) @ other.T
                 total[np.ix_(K, J)] = total[np.ix_(J, K)].T
         return total, size
 
@@ -142,14 +147,20 @@ class MeanView(View):
         return total, size
 
     def means_of(self, columns, is_sparse):
-        """Means of columns over every atom; sparse ones as they are, the others less their own."""
-        parts = []
+        """Means over atoms, (columns, atoms): sparse columns as they are, the others centred."""
+        if self.adds_entries and is_sparse.all():
+            return self.entry_means(columns)
+        means = np.empty((len(columns), self.n_atoms))
+        if self.adds_entries and is_sparse.any():
+            for chosen in (is_sparse, ~is_sparse):
+                means[chosen] = self.means_of(columns[chosen], is_sparse[chosen])
+            return means
         for J in self.rows.blocks(self.rows.plan.n_rows, None, len(columns)):
             x = self.rows.block(columns[J])
             if self.is_free:
                 x -= np.where(is_sparse[J], 0.0, x.mean(axis=0))
-            parts.append(self.means(x))
-        return parts[0] if len(parts) == 1 else np.hstack(parts)
+            means[J] = self.means(x).T
+        return means
 
     def traces(self, inverse):
         blocks, n_rows = self._pair_blocks(), self.rows.plan.n_rows

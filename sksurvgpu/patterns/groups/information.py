@@ -9,6 +9,8 @@ from ...information.views import MeanView
 class GroupView(MeanView):
     """Models without time: rows in groups, within which the mean is free."""
 
+    adds_entries = True
+
     def __init__(self, rows):
         super().__init__(rows)
         session, plan = rows.session, rows.plan
@@ -23,6 +25,13 @@ class GroupView(MeanView):
         sums = self._member @ x
         sums[self._has_weight] /= self.atom_weight[self._has_weight, None]
         sums[~self._has_weight] = 0.0
+        return sums
+
+    def entry_means(self, columns):
+        X, plan = self.rows.session.products, self.rows.plan
+        sums = X.labelled(columns, self.h, X.labels(plan.group_idx, self.n_atoms, plan.ptr))
+        sums[:, self._has_weight] /= self.atom_weight[self._has_weight]
+        sums[:, ~self._has_weight] = 0.0
         return sums
 
     def h_of(self, factor):

@@ -140,6 +140,15 @@ def sum_cells(rows, lanes, x, total, tied):
         _carry(rows, lanes, x, total)
 
 
+@kernel
+def add_later(sums, cell_ptr):
+    """Add to every cell those after it in its stratum, (columns, cells)."""
+    for j in range(len(sums)):
+        for s in range(len(cell_ptr) - 1):
+            for k in range(cell_ptr[s + 1] - 2, cell_ptr[s] - 1, -1):
+                sums[j, k] += sums[j, k + 1]
+
+
 @device
 def _scan_cells(rows, atoms, slope, mean, cells):
     """Prefix scans of the atoms' g and g mean; what belongs to a cell alone."""
@@ -299,6 +308,21 @@ class RiskSetView(MeanView):
 
     def means(self, x):
         return self._sums(x) / self.den[:, None]
+
+    @property
+    def adds_entries(self):
+        return not (len(self.state.enter_idx) or len(self._lanes.idx))
+
+    def entry_means(self, columns):
+        X, plan, (cell, fraction, _) = self.rows.session.products, self.rows.plan, self.atoms
+        labels, w = X.labels(plan.exit_idx, plan.n_cells), self.state.risk * self.state.weight
+        total = X.labelled(columns, w, labels)
+        add_later(total, plan.cell_ptr)
+        sums = total[:, cell]
+        if self.rows.problem.likelihood.uses_ties:
+            sums -= fraction * X.labelled(columns, w * self.state.event, labels)[:, cell]
+        sums /= self.den
+        return sums
 
     @property
     def atom_weight(self):

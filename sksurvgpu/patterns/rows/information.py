@@ -10,7 +10,7 @@ class RowView(GroupView):
 
     def __init__(self, rows):
         super().__init__(rows)
-        self.is_free = rows.problem.likelihood.intercept
+        self.is_free = self.adds_entries = rows.problem.likelihood.intercept
 
     def means(self, x):
         return super().means(x) if self.is_free else np.zeros((1, x.shape[1]))
