@@ -52,9 +52,14 @@ def view_at(model, sample, coef):
     return view_of(FittedRows(None, outcome, problem, session, sample.weights)), session
 
 
+WITHOUT_ENTRIES = [f"no entries, {name}" for name in MODELS if name.startswith("cox")]
+
+
 def drawn(name, seed):
-    model = MODELS[name]
+    model = MODELS[name.removeprefix("no entries, ")]
     sample = model.sample(seed, p=5)
+    if name in WITHOUT_ENTRIES:
+        sample = sample.with_y(start=None)
     return model, sample, np.random.default_rng(seed).normal(size=5) * 0.5
 
 
@@ -72,7 +77,7 @@ def test_information_is_the_hessian(name, seed, check_close):
     check_close(view.information()[0], expected, "curvature")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *WITHOUT_ENTRIES])
 def test_information_of_sparse_indicators_beside_numbers_is_that_of_dense_columns(name):
     """One indicator of all rows but one, and numbers far from zero, keep their digits."""
     model, sample, _ = drawn(name, 7)
@@ -92,6 +97,23 @@ def test_information_of_sparse_indicators_beside_numbers_is_that_of_dense_column
             found / np.outer(unit, unit), expected / np.outer(unit, unit), atol=1e-9
         )
         np.testing.assert_allclose(size, before, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", [*MODELS, *WITHOUT_ENTRIES])
+def test_products_of_scores_by_entries_are_those_of_dense_columns(name, monkeypatch):
+    """Of rows and of clusters, where two blocks do not hold all columns."""
+    model, sample, _ = drawn(name, 8)
+    rng, n = np.random.default_rng(8), sample.n
+    table = np.hstack([rng.random((n, 7)) < 0.3, rng.normal(size=(n, 2)) + 100.0])
+    sample = replace(sample, X=sp.csc_array(table[:, [7, 0, 1, 2, 5, 3, 8, 4, 6]]))
+    view, _ = view_at(model, sample, np.array([3e-3, 0.2, -0.1, 0.0, 0.1, 0.3, 0.0, -0.2, 0.2]))
+    monkeypatch.setattr(information_rows, "MOST_NUMBERS", 12 * view.rows.plan.n_rows)
+    for cluster in (None, rng.integers(0, n // 3, n)):
+        found, expected = view.meat(cluster), View.meat(view, cluster)
+        unit = np.sqrt(np.diagonal(expected))
+        np.testing.assert_allclose(
+            found / np.outer(unit, unit), expected / np.outer(unit, unit), atol=1e-10
+        )
 
 
 @pytest.mark.parametrize("spread", [0.5, 4.0])

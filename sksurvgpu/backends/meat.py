@@ -31,12 +31,17 @@ def meat_of(blocks, scores_of):
     return total
 
 
-def collector_of(cluster, plan):
-    """Function that sums numbers of a plan's rows, copies included, over clusters.
+def clusters_in(cluster, plan):
+    """Sparse matrix that adds up numbers of a plan's rows, copies included, over clusters.
 
     These are numbers from 0 in the order of the caller.
     """
     of_row = plan.per_copy(cluster[plan.order])
     shape = int(cluster.max(initial=-1)) + 1, len(of_row)
-    collect = csr_array((np.ones(len(of_row)), (of_row, np.arange(len(of_row)))), shape=shape)
+    return csr_array((np.ones(len(of_row)), (of_row, np.arange(len(of_row)))), shape=shape)
+
+
+def collector_of(cluster, plan):
+    """Function that sums numbers of a plan's rows over clusters."""
+    collect = clusters_in(cluster, plan)
     return lambda numbers: collect @ numbers

@@ -17,8 +17,9 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from ..backends.cpu.tile_gram import rows_of_gram
-from ..backends.meat import collector_of, meat_of
+from ..backends.meat import clusters_in, collector_of, meat_of
 from ..data.design.kernels import INDICATOR
+from .entry_scores import EntryScores, OfClusters, OfRows, cross_with_dense, meat_of_entries
 from .rows import FittedRows
 
 
@@ -98,7 +99,7 @@ class MeanView(View):
 
     h: np.ndarray
     atom_weight: np.ndarray
-    adds_entries = False  # whether there are `entry_means`
+    adds_entries = False  # whether there are `entry_means` and `entry_scores`
 
     def means(self, x) -> np.ndarray:
         """Means of dense columns over every atom."""
@@ -108,6 +109,10 @@ class MeanView(View):
         """Those of columns by their entries alone, (columns, atoms)."""
         raise NotImplementedError
 
+    def entry_scores(self) -> EntryScores:
+        """Scores as sums over entries."""
+        raise NotImplementedError
+
     def h_of(self, factor) -> np.ndarray:
         """Curvature h of rows if the weights of the atoms were multiplied by a factor."""
         raise NotImplementedError
@@ -115,8 +120,7 @@ class MeanView(View):
     def information(self, columns=None):
         """As of any view; products of sparse indicators, which lose no digits, by their entries."""
         columns = np.arange(self.rows.n_coef) if columns is None else np.asarray(columns)
-        X, n_columns = self.rows.session.products, len(columns)
-        is_sparse = X.whole[columns] & (X.kind[X.source[columns]] == INDICATOR)
+        n_columns, is_sparse = len(columns), self._are_sparse(columns)
         others = np.flatnonzero(~is_sparse)
         if len(others) > len(self._pair_blocks(n_columns)[0]) or not is_sparse.any():
             return super().information(columns)
@@ -129,6 +133,34 @@ class MeanView(View):
                 total[np.ix_(J, K)] -= (mean * self.atom_weight) @ other.T
                 total[np.ix_(K, J)] = total[np.ix_(J, K)].T
         return total, size
+
+    def _are_sparse(self, columns):
+        X = self.rows.session.products
+        return X.whole[columns] & (X.kind[X.source[columns]] == INDICATOR)
+
+    def meat(self, cluster):
+        """As of any view; of many sparse columns, which lose no digits, by their entries."""
+        rows, X = self.rows, self.rows.session.products
+        is_sparse = self._are_sparse(np.arange(rows.n_coef))
+        own, others = np.flatnonzero(is_sparse), np.flatnonzero(~is_sparse)
+        width = len(rows.blocks(3 * rows.plan.n_rows)[0])
+        by_entries = self.adds_entries and X.n_pieces == 1 and len(own) > width >= len(others)
+        if not by_entries:
+            return super().meat(cluster)
+        scores, total = self.entry_scores(), np.empty((rows.n_coef, rows.n_coef))
+        if cluster is None:
+            sums = OfRows(X, scores, own)
+        else:
+            sparse = rows.problem.design.to_scipy()[:, X.source[own]]
+            sums = OfClusters(X, scores, own, clusters_in(cluster, rows.plan), sparse)
+        blocks = rows.blocks(3 * scores.n_lines, None, len(own))
+        total[np.ix_(own, own)] = meat_of_entries(sums, scores, own, blocks)
+        if len(others):
+            dense = sums.add_up(self.scores(self.centred(others)))
+            total[np.ix_(others, others)] = dense.T @ dense
+            mixed = cross_with_dense(sums, scores, own, blocks, dense)
+            total[np.ix_(own, others)], total[np.ix_(others, own)] = mixed, mixed.T
+        return total
 
     def _products(self, columns, is_sparse, z):
         """X' diag(h) X, the columns that are not sparse being those of z; its diagonal if all

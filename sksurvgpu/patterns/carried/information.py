@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
-from ..risk_sets.information import CarriedRows, RiskSetView
+from ..risk_sets.information import RiskSetView
+from ..risk_sets.scans import CarriedRows
 
 
 class CensoringSchedule(NamedTuple):

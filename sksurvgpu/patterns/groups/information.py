@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
+from ...information.entry_scores import EntryScores, Shares
 from ...information.views import MeanView
 
 
@@ -33,6 +34,11 @@ class GroupView(MeanView):
         sums[:, self._has_weight] /= self.atom_weight[self._has_weight]
         sums[:, ~self._has_weight] = 0.0
         return sums
+
+    def entry_scores(self):
+        u = self.rows.session.u
+        shares = [Shares(self.rows.plan.group_idx, -u, self.n_atoms)]
+        return EntryScores(u, shares, lambda columns: self.entry_means(columns).T)
 
     def h_of(self, factor):
         return self.h * factor[self.rows.plan.group_idx]
