@@ -22,8 +22,8 @@ from scipy.sparse import csr_array, diags_array, hstack
 from ..backends.cpu.tile_gram import rows_of_gram
 
 
-class Shares(NamedTuple):
-    """An entry of every row in a table: in which of its lines, with which weight."""
+class TableEntries(NamedTuple):
+    """Of every row, the line of a table that its scores take, and with which weight."""
 
     line: np.ndarray
     weight: np.ndarray
@@ -39,7 +39,7 @@ class EntryScores(NamedTuple):
     """Scores of rows as sums; ``tables(columns)`` are those of `shares`, one below the other."""
 
     of_x: np.ndarray  # a
-    shares: list[Shares]
+    shares: list[TableEntries]
     tables: Callable[[np.ndarray], np.ndarray]
 
     @property
@@ -81,7 +81,7 @@ class OfRows:
 
 
 class OfClusters(OfRows):
-    """... over rows that `collect` adds up, by sparse matrices."""
+    """Products over clusters of rows, which `collect` adds up, by sparse matrices."""
 
     def __init__(self, X, scores, columns, collect, sparse):
         super().__init__(X, scores, columns)

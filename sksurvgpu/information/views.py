@@ -106,7 +106,7 @@ class MeanView(View):
         raise NotImplementedError
 
     def entry_means(self, columns) -> np.ndarray:
-        """Those of columns by their entries alone, (columns, atoms)."""
+        """Means of columns by their entries alone, (columns, atoms)."""
         raise NotImplementedError
 
     def entry_scores(self) -> EntryScores:

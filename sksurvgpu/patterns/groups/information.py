@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from ...information.entry_scores import EntryScores, Shares
+from ...information.entry_scores import EntryScores, TableEntries
 from ...information.views import MeanView
 
 
@@ -37,7 +37,7 @@ class GroupView(MeanView):
 
     def entry_scores(self):
         u = self.rows.session.u
-        shares = [Shares(self.rows.plan.group_idx, -u, self.n_atoms)]
+        shares = [TableEntries(self.rows.plan.group_idx, -u, self.n_atoms)]
         return EntryScores(u, shares, lambda columns: self.entry_means(columns).T)
 
     def h_of(self, factor):

@@ -24,7 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...information.entry_scores import EntryScores, Shares
+from ...information.entry_scores import EntryScores, TableEntries
 from ...information.views import MeanView
 from .scans import (
     CarriedRows,
@@ -104,9 +104,9 @@ class RiskSetView(MeanView):
     def entry_scores(self):
         (k, _, event, risk, weight, _), n = self.state, self.rows.plan.n_cells
         expected = self.expected(self.atoms.weight)
-        shares = [Shares(k, -weight * event, n), Shares(k, weight * risk, n)]
+        shares = [TableEntries(k, -weight * event, n), TableEntries(k, weight * risk, n)]
         if self.rows.problem.likelihood.uses_ties:
-            shares.append(Shares(k, -weight * risk * event, n))
+            shares.append(TableEntries(k, -weight * risk * event, n))
         return EntryScores(weight * (event - expected), shares, self._tables)
 
     def _tables(self, columns):

@@ -20,7 +20,7 @@ from ...backends.sums.joined import REMEDY, JoinedEvaluation, Joining, Totals, W
 from ...backends.sums.labels import number_labels
 from ...backends.sums.problem import SumPlan
 from . import cpu_cells as kernels
-from .information import atoms_of
+from .scans import atoms_of
 from .plan import bins_of_deaths, distinct_pairs, split_events, times_of_cells
 from .weigh import inverse_of_bins
 
