@@ -41,10 +41,11 @@ DEEPER = """
     combination combinations compile contract dask devices episodes faces federated
     federated_messages federated_robust federated_rules firth from_r fused groups groups_cuda
     groups_published
-    hierarchical house late_entry links long_windows matrix new_likelihood new_penalty nonconvex
-    oracles outcomes partitions_data plotting_grounds plotting_intervals plotting_marks
-    posterior_scales privacy properties relaxed screen secants site_differences site_replicas
-    stand_in standardize store study_case_series sums_fits sums_models sums_parts units
+    hierarchical house late_entry links long_windows matrix new_likelihood new_penalty noise
+    nonconvex oracles outcomes partitions_data plotting_grounds plotting_intervals plotting_marks
+    posterior_scales privacy properties relaxed screen secants secure_addition site_differences
+    site_replicas stand_in standardize store study_case_series sums_fits sums_local sums_models
+    sums_parts units wire
 """
 GLOBS = ("test_cuda_*.py", "test_far_*.py", "test_gpu_*.py")
 THOROUGH = {

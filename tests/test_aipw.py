@@ -219,6 +219,7 @@ def test_one_of_two_models_may_be_wrong():
         assert np.abs(result.risks["risk"] - expected).max() < 0.02
 
 
+@pytest.mark.thorough
 def test_censoring_by_treatment_and_covariates_is_left_to_the_model_of_risks():
     """Those with a large x are lost early, which no curve of censoring knows."""
     rng = np.random.default_rng(7)

@@ -113,6 +113,7 @@ def test_tools_of_scikit_learn():
 # --- the posterior ---------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_published_posterior_of_the_diabetes_data():
     """As in test_posterior_references.py, whose threshold this is."""
     reference = Reference.of("bayes_lasso", "diabetes")

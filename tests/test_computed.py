@@ -97,6 +97,7 @@ def outcomes(frame):
     }
 
 
+@pytest.mark.thorough(but=r"efron|delayed-products|\[(fine-gray|logistic)-.*steps")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "name",
@@ -120,6 +121,7 @@ def test_fits_are_those_of_stored_columns(frame, outcomes, kind, name):
         assert np.count_nonzero(computed.coef_) > 2
 
 
+@pytest.mark.thorough(but="products|smooth")
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_that_reads_columns_reads_computed_ones(frame, outcomes, kind, tmp_path):
     X = KINDS[kind].fit_transform(frame)
@@ -361,6 +363,7 @@ def test_few_of_many_steps_by_label_are_added_up_by_what_they_tell_apart():
     np.testing.assert_allclose(block.sums(some, numbers, VALUE, label, 50), expected, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_fits_of_many_steps_work_on_few():
     """By matrix; with all that are near it would cost too much, and curvatures take 48 iterations.
 

@@ -353,7 +353,7 @@ def sparse_input(draw):
 
 
 @given(sparse_input())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_random_sparse_input(case):
     X, order = case
     expected = X.toarray()

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from faces import FACES, X, same_predictions
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import (
     GridSearchCV,
@@ -93,6 +93,7 @@ def test_rows_are_those_of_numpy(mixed, rows):
 
 
 @given(st.data())
+@settings(max_examples=50)
 def test_rows_of_any_table(data):
     n, p = data.draw(st.integers(1, 70)), data.draw(st.integers(1, 4))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))

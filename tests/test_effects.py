@@ -240,6 +240,7 @@ def test_columns_of_few_values_have_as_many_curves_as_these_tell_apart(frame):
     assert two.groups_.tolist() == ["age", "dose", "drug"]
 
 
+@pytest.mark.thorough
 def test_group_lasso_of_smooth_columns_finds_lines_and_curves():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(1500, 3)), columns=["line", "curve", "nothing"])

@@ -166,8 +166,7 @@ def test_diagonal_of_the_model_is_exact(name, check_close):
 FREE = [name for name, model in MODELS.items() if model.free and not name.endswith("many")]
 
 
-@pytest.mark.thorough(but=r"\[(cox|logistic)")
-@pytest.mark.thorough(but=r"efron|strata and curves|conditional_logistic")
+@pytest.mark.thorough(but=r"efron|strata and curves")
 @pytest.mark.parametrize("name", FREE)
 def test_curvature_is_that_of_the_free_means(name, check_close):
     """u sums to zero in every group; its differences are the Hessian that the oracle knows."""

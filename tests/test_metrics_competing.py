@@ -302,6 +302,7 @@ def test_the_unit_of_weights_does_not_matter(scale):
     assert of_rows(**data, **options) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.thorough(but=r"\[(6|300)")
 @pytest.mark.parametrize("digits", [6, 70, 150, 300])
 def test_weights_of_any_scale(digits):
     for seed in range(100):

@@ -341,6 +341,7 @@ class Together(NoisySums):
         return reduce(add, [site.make(*self.next) for site in self.sites])
 
 
+@pytest.mark.thorough
 def test_intervals_know_of_the_noise():
     """Errors of 50 fits of 4 coefficients, beside those of the rows, are those that are said."""
     X, y = rows_of("cox", 9000)

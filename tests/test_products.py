@@ -112,6 +112,7 @@ def test_the_shorter_way_is_gone(monkeypatch):
     assert ways == ["add_sums_by_row", "add_by_row", "add_sums_by_column", "add_by_column"]
 
 
+@pytest.mark.thorough(but="Cox|Logistic")
 @pytest.mark.parametrize(
     ("model", "of"),
     [

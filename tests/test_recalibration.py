@@ -50,6 +50,7 @@ def test_binary_outcomes_equal_glm():
     assert table.loc["intercept", "standard_error"] == pytest.approx(error, rel=1e-6)
 
 
+@pytest.mark.thorough(but="[02]")
 @pytest.mark.parametrize("seed", range(4))
 def test_pseudo_values_are_those_of_estimates_without_a_row(seed):
     rng = np.random.default_rng(seed)

@@ -97,6 +97,7 @@ def test_draws_keep_units_whole_and_their_number(kind):
             assert not any((a * b).any() for a, b in zip(first, second, strict=True))
 
 
+@pytest.mark.thorough(but="multinomial|half")
 @pytest.mark.parametrize("kind", ["multinomial", "exponential", "half", "complementary"])
 def test_draws_have_the_law_of_one_draw_from_all(kind):
     parts = draw_parts(grouped=False)

@@ -60,6 +60,7 @@ def test_curvature_lost_to_rounding_does_not_freeze_a_column():
     assert model.coef_[0] == pytest.approx(-5.10998, abs=1e-4)
 
 
+@pytest.mark.thorough  # which has a kernel of its own
 def test_exact_steps_that_overshoot_are_taken_back():
     x = np.array([-1.9, -3.0, 1.2, 1.6, 1.3, -0.4, -0.1, -0.3, 1.4, 0.9])[:, None]
     offset = np.array([0.2, 2.8, 5.4, 1.5, -4.3, -0.3, -1.7, -6.4, -8.2, 0.6])

@@ -84,6 +84,7 @@ SEPARATE = {
 }
 
 
+@pytest.mark.thorough(but="True")
 @pytest.mark.parametrize("kind", SEPARATE)
 @pytest.mark.parametrize("late", [False, True])
 def test_one_fit_of_hazards_without_anything_in_common_is_that_of_separate_fits(kind, late):

@@ -209,7 +209,7 @@ class TestCertificate:
             solution = fit(data, share * largest, ties, l1_ratio=l1_ratio)
             check_optimum(solution, data, share * largest, ties, tolerance, l1_ratio=l1_ratio)
 
-    @pytest.mark.thorough(but=r"True-(sample|matrix)|None")
+    @pytest.mark.thorough(but=r"True-(sample|matrix) few|None")
     @pytest.mark.parametrize(
         ("kind", "start", "route"), thin(3, KINDS, [False, True], [None, *ROUTES])
     )

@@ -278,6 +278,7 @@ def test_one_unit_is_no_data():
         stability_selection(CoxLassoCCD(), X, FACES["cox"].y, groups=np.zeros(X.shape[0]))
 
 
+@pytest.mark.thorough
 def test_penalties_that_end_early_are_told():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(0.0, 3.0, 600), rng.random((600, 40)) < 0.1])

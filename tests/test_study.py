@@ -414,6 +414,7 @@ def test_diagnostics_pass_and_estimates_are_shown(result):
     assert np.isfinite(first["calibrated_coef"])
 
 
+@pytest.mark.thorough
 def test_slopes_of_profiles_are_those_of_the_likelihood(result):
     points = result.part("0000-000")["profiles"]
     one = points[points["outcome"] == 0].sort_values("log_rr")
