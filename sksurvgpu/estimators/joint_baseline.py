@@ -73,10 +73,10 @@ class JointBaseline(Baseline):
 
     def risks_of(self, kind, horizons, predictors, strata, start):
         """Incidence of a kind by each horizon, for every row; NaN beyond its follow-up."""
-        timeline = self.timeline
+        timeline, steps = self.timeline, self.at_steps(horizons.max())
         out = np.full((len(predictors), len(horizons)), np.nan)
-        for own, rows, hazards in self.blocks(predictors, strata, start):
-            before = np.searchsorted(timeline.times[own], horizons, side="right")
+        for own, rows, hazards in steps.blocks(predictors, strata, start):
+            before = np.searchsorted(steps.timeline.times[own], horizons, side="right")
             out[rows] = np.pad(add_up(hazards)[kind], ((0, 0), (1, 0)))[:, before]
         out[horizons > timeline.last_times()[strata][:, None]] = np.nan
         timeline.warn_of_unknown(out, horizons, strata)
@@ -85,7 +85,7 @@ class JointBaseline(Baseline):
     def last_risks_of(self, kind, predictors, strata):
         """Incidence of a kind by the end of each row's stratum."""
         out = np.empty(len(predictors))
-        for _, rows, hazards in self.blocks(predictors, strata, None):
+        for _, rows, hazards in self.at_steps(np.inf).blocks(predictors, strata, None):
             out[rows] = add_up(hazards)[kind][:, -1]
         return out
 
