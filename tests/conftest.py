@@ -170,9 +170,10 @@ def pytest_itemcollected(item):
     is_alike = item.name.startswith("test_scikit_learn_checks[")
     if is_alike and any(name in item.name for name in ALIKE):
         item.add_marker(pytest.mark.slow)
-    mark = item.get_closest_marker("mostly_slow")
-    if mark is not None and not re.search(mark.kwargs["but"], item.name):
-        item.add_marker(pytest.mark.slow)
+    for name in ("mostly_slow", "weekly"):
+        mark = item.get_closest_marker(name)
+        if mark is not None and not re.search(mark.kwargs.get("but", "$^"), item.name):
+            item.add_marker(pytest.mark.slow)
     is_alone = not {item.path, item.path.parent}.isdisjoint(ALONE)
     is_alone = is_alone and not item.get_closest_marker("weekly")
     if item.get_closest_marker("slow") and is_alone:

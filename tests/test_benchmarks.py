@@ -204,6 +204,7 @@ def test_batches_tell_their_objectives_or_other_numbers(name, n_objectives, n_ot
     assert np.isfinite([*found["objectives"], *found["others"]]).all()
 
 
+@pytest.mark.weekly
 @pytest.mark.thorough
 def test_trees_are_measured_in_turns_and_compared(tmp_path, capsys, monkeypatch):
     """In a process each; what fails there has a line that says why."""

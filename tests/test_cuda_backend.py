@@ -52,6 +52,7 @@ def test_auto_takes_the_cpu_and_says_why(data):
     assert model.backend_ == "cpu" and "not known yet" in model.backend_reason_
 
 
+@pytest.mark.weekly(but="cox")
 @pytest.mark.mostly_slow(but=r"\[(cox|logistic)\]")  # others are in test_cuda_fits
 @pytest.mark.parametrize("name", FACES)
 def test_every_estimator(name, monkeypatch):

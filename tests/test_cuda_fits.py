@@ -123,6 +123,7 @@ def test_exact_estimators_are_refused_and_sent_to_the_cpu(monkeypatch):
 # -- penalties and batches ---------------------------------------------------------------------
 
 
+@pytest.mark.weekly(but="folded")
 @pytest.mark.mostly_slow(but="breslow")
 @pytest.mark.parametrize(
     ("name", "algorithm", "shape"),
@@ -247,6 +248,7 @@ def test_estimate_of_memory_is_no_less_than_what_is_taken(name, algorithm, monke
     assert max(most) <= planned + 4_000  # exchanges and lists of tasks are small
 
 
+@pytest.mark.weekly(but="float32")
 @pytest.mark.parametrize(
     ("precision", "name"),
     thin(3, ["float64", "float32"], ["cox, breslow", "logistic", "conditional_poisson, many"]),

@@ -100,6 +100,7 @@ def test_predictors(name):
     np.testing.assert_allclose(session.device.download(eta), expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.weekly(but="4096|mixed")
 @pytest.mark.mostly_slow(but="49152-a huge|4096-indicators|mixed|values|dense|no entries|one row")
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("shared_bytes", [48 * 1024, RESERVED_SHARED])

@@ -425,6 +425,7 @@ def test_predictions_are_lazy(cohort):
         np.testing.assert_allclose(found.compute(scheduler="synchronous"), expected, rtol=1e-12)
 
 
+@pytest.mark.weekly
 def test_selection_and_bootstrap(cohort):
     columns = ["a", "b", "c"]
     far = dd.from_pandas(cohort, npartitions=3)

@@ -28,20 +28,18 @@ MODULES |= {"results"}  # whose names are those of the package
 LONG = {
     "examples/cohort_study",
     "guide/algorithm",
-    "guide/cross_validation",
-    "guide/plots",
-    "guide/posterior",
     "guide/propensity",
     "guide/resampling",
-    "guide/selection",
     "models/bayesian_multinomial",
-    "models/bayesian_regression",
     "models/case_series",
     "models/fine_gray",
     "models/logistic",
     "models/poisson",
 }
-WEEKLY = {"guide/posterior", "guide/plots"}  # of many draws; of figures that the build draws, too
+# Of many draws, folds or rows; of figures that the build draws, too.
+WEEKLY = {"guide/adaptive", "guide/additive", "guide/choosing", "guide/cross_validation"}
+WEEKLY |= {"guide/plots", "guide/posterior", "guide/selection", "guide/study"}
+WEEKLY |= {"models/bayesian_regression"}
 LAID_OUT = {"guide/plots"}  # which has every kind of figure
 WITH_EXAMPLES = [path for path in PAGES if ">>> " in path.read_text(encoding="utf-8")]
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")
 def marked(path):
     marks = () if path.stem in FAST else pytest.mark.slow
     marks = pytest.mark.thorough if path.stem in LEFT_OUT else marks
-    marks = [pytest.mark.slow, pytest.mark.weekly] if path.stem in WEEKLY else marks
+    marks = pytest.mark.weekly if path.stem in WEEKLY else marks
     return pytest.param(path, id=path.stem, marks=marks)
 
 

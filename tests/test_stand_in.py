@@ -75,6 +75,7 @@ def test_processes_load_what_others_compiled(replays):
         assert Counts(3, 1, 1, 0, 0, 0) in kept
 
 
+@pytest.mark.weekly
 def test_memory_that_is_lacking_is_told(run):
     found = run("tests.gpu.on_stand_in", "fit_on_device", {"n": 1_000}, STAND_IN_MEMORY="100000")
     kind, said = found["said"][0]

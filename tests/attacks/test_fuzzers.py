@@ -43,7 +43,6 @@ def test_few_attempts(fuzzer):
 
 
 @FUZZERS
-@pytest.mark.slow
 @pytest.mark.weekly
 def test_many_attempts(fuzzer):
     check(run_campaign(fuzzer.attempt, range(1000, 1000 + n_attempts(0.1))))

@@ -28,7 +28,6 @@ def test_calls_go_on_after_a_signal():
     attack(2, seed=0, calls=calls, ends=("kill outside", "interrupt"), most=1)
 
 
-@pytest.mark.slow
 @pytest.mark.weekly
 def test_calls_go_on_after_anything():
     attack(n_attempts(SHARE), seed=1)

@@ -92,6 +92,7 @@ LEFT_OUT = [
 ]
 
 
+@pytest.mark.weekly(but="left_out")
 @pytest.mark.parametrize("attack", LEFT_OUT)
 def test_few_columns_that_have_coefficients_are_found_among_many(attack):
     """What exact sums tell: where others have a coefficient of zero, few are all of a sum."""

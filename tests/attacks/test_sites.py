@@ -25,7 +25,6 @@ def test_few_attempts(end):
 
 
 @ENDS
-@pytest.mark.slow
 @pytest.mark.weekly
 def test_many_attempts(end):
     for number in range(n_attempts(0.4)):
