@@ -20,8 +20,8 @@ from ...backends.sums.joined import REMEDY, JoinedEvaluation, Joining, Totals, W
 from ...backends.sums.labels import number_labels
 from ...backends.sums.problem import SumPlan
 from . import cpu_cells as kernels
-from .scans import atoms_of
 from .plan import bins_of_deaths, distinct_pairs, split_events, times_of_cells
+from .scans import atoms_of
 from .weigh import inverse_of_bins
 
 MOST_NUMBERS = 2**28  # columns times event times: 2 GiB
