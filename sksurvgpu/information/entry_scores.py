@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array, hstack
+from scipy.sparse import csc_array, csr_array, diags_array, hstack
 
 from ..backends.cpu.tile_gram import rows_of_gram
 
@@ -86,7 +85,7 @@ class OfClusters(OfRows):
     def __init__(self, X, scores, columns, collect, sparse):
         super().__init__(X, scores, columns)
         self._collect = collect
-        self._sums = csr_array(collect @ (diags_array(scores.of_x) @ sparse))
+        self._sums = csc_array(collect @ (diags_array(scores.of_x) @ sparse))
 
     @cached_property
     def shares(self):
@@ -106,15 +105,24 @@ class OfClusters(OfRows):
 
 
 def meat_of_entries(sums, scores, columns, blocks):
-    """Sum of products of scores of sparse columns, of which two blocks have tables at a time."""
-    total, square = sums.gram(), csr_array(sums.shares.T @ sums.shares)
-    for first, second in combinations_with_replacement(range(len(blocks)), 2):
-        J, K = blocks[first], blocks[second]
-        left = scores.tables(columns[J])
-        right = left if first == second else scores.tables(columns[K])
-        part = sums.cross(J) @ right + (sums.cross(K) @ left).T + left.T @ (square @ right)
-        total[np.ix_(J, K)] += part
-        if first != second:
+    """Sum of products of scores of sparse columns, of which two blocks have tables at a time.
+
+    With H = X'A G'G W + T'(W'G'G W)/2, the last three terms are H T and its transpose.
+    """
+    total, square = sums.gram(), 0.5 * csr_array(sums.shares.T @ sums.shares)
+
+    def open_block(J):
+        table = scores.tables(columns[J])
+        return table, sums.cross(J) + (square @ table).T
+
+    for k, J in enumerate(blocks):
+        table, half = open_block(J)
+        part = half @ table
+        total[np.ix_(J, J)] += part + part.T
+        for K in blocks[k + 1 :]:
+            other, other_half = open_block(K)
+            part = half @ other + (other_half @ table).T
+            total[np.ix_(J, K)] += part
             total[np.ix_(K, J)] += part.T
     return total
 
