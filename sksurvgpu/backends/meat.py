@@ -9,25 +9,38 @@ of x up to a cell, and the mean of x over the risk set of a cell,
 and under Efron's ties less ``w delta`` times what tied deaths are spared of H.
 """
 
-from itertools import combinations_with_replacement
-
 import numpy as np
 from scipy.sparse import csr_array
+
+from .._memory import available
+
+KEPT = (
+    0.25  # share of the free memory that scores of blocks may take until they are asked for again
+)
 
 
 def meat_of(blocks, scores_of):
     """Sum over clusters of the products of their scores.
 
     ``scores_of(columns)`` has those along the columns of a block, (clusters, columns), of which two
-    are in memory at a time.
+    are in memory at a time, or more while there is much.
     """
-    p = sum(map(len, blocks))
+    p, known, most = sum(map(len, blocks)), {}, KEPT * available()
     total = np.zeros((p, p))
-    for first, second in combinations_with_replacement(range(len(blocks)), 2):
-        J, K = blocks[first], blocks[second]
-        left = scores_of(J)
-        part = left.T @ (left if first == second else scores_of(K))
-        total[np.ix_(J, K)], total[np.ix_(K, J)] = part, part.T
+
+    def scores(k):
+        if k in known:
+            return known[k]
+        found = scores_of(blocks[k])
+        if sum(own.nbytes for own in known.values()) + found.nbytes <= most:
+            known[k] = found
+        return found
+
+    for first, J in enumerate(blocks):
+        left = scores(first)
+        for second in range(first, len(blocks)):
+            K, part = blocks[second], left.T @ scores(second)
+            total[np.ix_(J, K)], total[np.ix_(K, J)] = part, part.T
     return total
 
 
