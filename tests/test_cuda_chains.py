@@ -16,7 +16,7 @@ from gpu.device import SimulatedDevice
 
 from sksurvgpu import BayesianLasso, BayesianMultinomialLogistic
 from sksurvgpu.backends import choose_sampling
-from sksurvgpu.backends.cuda import gram, random, softmax
+from sksurvgpu.backends.cuda import random, softmax
 from sksurvgpu.bayes import priors, reduction, regression, routes
 from sksurvgpu.bayes import softmax as softmax_target
 from sksurvgpu.bayes.multinomial import MultinomialGibbs, MultinomialHmc, collapse_rows
@@ -30,8 +30,6 @@ def device(monkeypatch):
     """With blocks that are small enough for a few rows."""
     monkeypatch.setattr(random, "THREADS", 32)
     monkeypatch.setattr(softmax, "THREADS", 32)
-    monkeypatch.setattr(gram, "THREADS", 32)
-    monkeypatch.setattr(gram, "SIDE", 1)
     simulated = SimulatedDevice()
     simulate_sampling(monkeypatch, simulated, compiled=True)
     return simulated

@@ -21,7 +21,7 @@ pytest.importorskip("greenlet")
 
 from gpu.launches import SITES, FaultyMachine, Recorder
 
-from sksurvgpu.backends.cuda import cuts, gram, predictor
+from sksurvgpu.backends.cuda import cuts, predictor
 from sksurvgpu.backends.cuda import layout as layouts
 from sksurvgpu.backends.cuda.columns import Columns, entries, my_tiles
 from sksurvgpu.backends.cuda.session import Session
@@ -60,7 +60,7 @@ class Case(NamedTuple):
     members: int = 2
     shared_bytes: int = 48 * 1024
     spread: float = 1.0  # of predictors
-    worker: str = "thread"  # of matched sets
+    width: int = 1  # of workers on matched sets
     tile: int = 1_000  # rows, at most
     sparse: bool = False  # X, so that a thread has other rows in every column
 
@@ -83,56 +83,58 @@ def model_of(name, draw):
 # Members have more rows of groups than threads: warps read what others have written.
 SURVIVAL, COUNTS = draw_survival(2), models.draw_counts(45)
 MATCHED = model_of("conditional_logistic", models.draw_sets(16))
+SETS = ("pattern.evaluate_subsets", "subsets.")
 CASES = {
     "risk sets": Case(
         model_of("cox, breslow", SURVIVAL),
         "few",
-        ("risk_sets.evaluate", "model.load_few", "products."),
+        ("pattern.evaluate_risk_sets", "model.load_few", "products."),
         tile=13,
     ),
-    "one member": Case(model_of("cox, efron", SURVIVAL), "few", ("risk_sets.evaluate",), members=1),
+    "one member": Case(
+        model_of("cox, efron", SURVIVAL), "few", ("pattern.evaluate_risk_sets",), members=1
+    ),
     "own cells": Case(
         model_of("cox, efron", draw_survival(2, start=False)),
         "few",
-        ("exact.",),
+        ("risk_sets.cycle",),
         sparse=True,
         tile=23,
     ),
     "own cells, many strata": Case(
         model_of("cox, breslow", draw_survival(9, start=False)),
         "one a stratum",
-        ("exact.",),
-        shared_bytes=NO_SHARED,
+        ("risk_sets.cycle",),
         sparse=True,
     ),
     "many strata": Case(
         model_of("cox, efron", draw_survival(9)),
         "one a stratum",
-        ("risk_sets.evaluate", "model.load_groups"),
+        ("pattern.evaluate_risk_sets", "model.load_groups"),
     ),
     "logarithms": Case(
         model_of("cox, efron", draw_survival(2, start=False)),
         "few",
-        ("risk_sets.evaluate_in_logs",),
+        ("pattern.evaluate_risk_sets_in_logs",),
         spread=1e4,
     ),
     "carried": Case(
         model_of("fine_gray, strata and curves", models.draw_competing(90, 2, 2)),
         "one a stratum",
-        ("carried.evaluate", "weights.find_curves"),
+        ("pattern.evaluate_carried", "weights.find_curves"),
     ),
     "counts": Case(
         model_of("conditional_poisson", COUNTS),
         "many",
-        ("groups.evaluate",),
+        ("pattern.evaluate_groups",),
         shared_bytes=NO_SHARED,
     ),
-    "sets by warps": Case(MATCHED, "many", ("subsets.",), worker="warp"),
-    "sets by blocks": Case(MATCHED, "few", ("subsets.",), worker="block"),
+    "sets by warps": Case(MATCHED, "many", SETS, width=32),
+    "sets by blocks": Case(MATCHED, "few", SETS, width=THREADS),
     "rows": Case(
         model_of("logistic", models.draw_responses("logistic", 90)),
         "one",
-        ("rows.",),
+        ("pattern.evaluate_",),
         shared_bytes=NO_SHARED,
     ),
 }
@@ -180,22 +182,11 @@ def ask(session, coefs, kernels):
     session.curvature(fits, columns)
     if "products." in kernels:
         session.attempt(fits, [0.5 * coef for coef in coefs], columns, N_FITS * [np.inf])
-    if "exact." in kernels:
+    if "risk_sets.cycle" in kernels:
         coefs = [0.5 * coef for coef in coefs]
         session.start(fits, coefs)  # else exchanges would hold what they are to hold
         penalties = N_FITS * [Strengths(np.full(p, 0.1), np.zeros(p))]
         session.cycle(fits, columns, coefs, penalties, ones)
-
-
-def record_gram():
-    """Launches of a weighted Gram matrix: two ranges, each of two chunks of rows."""
-    rng, device = np.random.default_rng(3), Recorder()
-    X, weight = device.upload(rng.normal(size=(40, 2))), device.upload(rng.random((1, 40)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gram, "SIDE", 8)  # two warps
-        patch.setattr(gram, "LEAST_ROWS", 20)
-        gram.weighted_gram(device, X, weight, partial(device.empty, dtype=float))
-    return device.launches
 
 
 def record_lists():
@@ -225,21 +216,19 @@ def record_copies():
 @pytest.fixture(scope="module")
 def launches():
     """All launches that synchronize, by case and kernel."""
-    found, order = {}, ["thread", "warp", "block"]
+    found = {}
     for name, case in CASES.items():
         with pytest.MonkeyPatch.context() as patch:
             models.use_form(case.form, patch)
             patch.setattr(layouts, "BLOCKS_PER_MULTIPROCESSOR", 1)
             patch.setattr(predictor, "TILES_AT_ONCE", 1)
             patch.setattr(cuts, "rows_of_tile", lambda *given, n=case.tile: n)
-            most = [0 if order.index(w) < order.index(case.worker) else 10**6 for w in order]
-            patch.setattr(subsets, "MOST_ROWS", dict(zip(order, most, strict=True)))
+            patch.setattr(subsets, "MOST_ROWS", {case.width: 10**6})
             recorded = record(case)
         names = {launch.name for launch in recorded}
         assert all(any(one.startswith(kernel) for one in names) for kernel in case.kernels)
         found.update({f"{name}: {launch.name}": launch for launch in recorded if launch.met})
-    others = [*record_gram(), *record_lists()]
-    others += record_copies()
+    others = [*record_lists(), *record_copies()]
     return found | {f"others: {launch.name}": launch for launch in others if launch.met}
 
 

@@ -314,7 +314,7 @@ def test_bits_do_not_depend_on_the_order_of_threads(name):
     def evaluate(seed):
         problem = draw_model(name, scale=0.0)  # of evaluations, given a predictor
         session, loglik = open_device(*problem, team=2, threads=64, seed=seed)
-        arrays = session.rows.u, session.pattern._cells.hazard
+        arrays = session.rows.u, session.pattern._state.cells.hazard
         return [np.array(loglik), *map(session.device.download, arrays)]
 
     first = evaluate(0)
@@ -326,10 +326,10 @@ def test_bits_do_not_depend_on_the_order_of_threads(name):
 @pytest.mark.parametrize(
     ("name", "scale", "start", "kernel", "barriers"),
     [
-        ("cox, efron", 1.0, True, "risk_sets.evaluate_efron", 4),
-        ("cox, efron", 1.0, False, "risk_sets.evaluate_efron", 4),
-        ("cox, efron", 1e4, False, "risk_sets.evaluate_in_logs", 3),
-        ("fine_gray", 1.0, False, "carried.evaluate", 6),
+        ("cox, efron", 1.0, True, "pattern.evaluate_risk_sets_efron", 5),
+        ("cox, efron", 1.0, False, "pattern.evaluate_risk_sets_efron", 5),
+        ("cox, efron", 1e4, False, "pattern.evaluate_risk_sets_in_logs", 4),
+        ("fine_gray", 1.0, False, "pattern.evaluate_carried", 7),
     ],
 )
 def test_how_often_an_evaluation_waits(name, scale, start, kernel, barriers):

@@ -9,7 +9,7 @@ pytest.importorskip("greenlet")
 
 from gpu.device import SimulatedDevice
 
-from sksurvgpu.backends.cuda import cuts, row_lists
+from sksurvgpu.backends.cuda import cuts
 from sksurvgpu.backends.cuda import predictor as predictors
 from sksurvgpu.backends.cuda.cuts import RESERVED_SHARED
 from sksurvgpu.backends.cuda.layout import Layout
@@ -67,8 +67,7 @@ DESIGNS = {
 
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_lists_are_those_of_scipy(name, seed, monkeypatch):
-    monkeypatch.setattr(row_lists, "ROWS", 32)
+def test_lists_are_those_of_scipy(name, seed):
     layout, problem = lay_out(DESIGNS[name](), seed)
     design, lists = problem.design, layout.X_rows
     sparse = np.flatnonzero(design.kind != DENSE)

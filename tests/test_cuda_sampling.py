@@ -12,10 +12,9 @@ pytest.importorskip("greenlet")
 
 from gpu.cupy import simulate_sampling
 from gpu.device import SimulatedDevice
-from gpu.simulator import simulate
 
 from sksurvgpu.backends import choose_sampling
-from sksurvgpu.backends.cuda import gram
+from sksurvgpu.backends.cuda import linalg as products
 from sksurvgpu.bayes.reduction import reduce_rows
 from sksurvgpu.bayes.routes import RowsRoute
 from sksurvgpu.exceptions import BackendUnavailableError
@@ -110,52 +109,23 @@ def test_matrices_that_are_not_positive_definite_are_refused(bad, order, samplin
             sampling.linalg.cholesky(sampling.put(stack.copy()))
 
 
-@pytest.mark.parametrize("p", [3, gram.MOST_COLUMNS + 1])
+@pytest.mark.parametrize("numbers", [40, 100, 10_000])
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_weighted_gram_and_products(p, is_sparse, samplings, monkeypatch):
-    monkeypatch.setattr(gram, "SIDE", 2)
-    monkeypatch.setattr(gram, "LEAST_ROWS", 8)
-    rng = np.random.default_rng(p)
-    X, weight = spread_matrix(rng, 21, p), rng.gamma(1.0, size=(2, 21))
+def test_weighted_gram_and_products(numbers, is_sparse, samplings, monkeypatch):
+    """Some rows after the others, for some chains after the others, with and without a rest."""
+    monkeypatch.setattr(products, "_SCALED_NUMBERS", numbers)
+    monkeypatch.setattr(products, "_ROWS", 6)
+    monkeypatch.setattr(products, "_MULTIPLE", 1)
+    rng, p = np.random.default_rng(numbers), 3
+    X, weight = spread_matrix(rng, 31, p), rng.gamma(1.0, size=(2, 31))
     X = sp.csr_array(X * (rng.random(X.shape) < 0.3)) if is_sparse else X
     vectors, grams = rng.normal(size=(2, p)), []
     for sampling in samplings:
         Z, linalg = sampling.put(X), sampling.linalg
         grams.append(sampling.to_host(linalg.weighted_gram(Z, sampling.put(weight))))
     np.testing.assert_allclose(grams[1], grams[0], rtol=1e-12, atol=1e-12 * grams[0].max())
-    products = sampling.to_host(linalg.product(Z, sampling.put(vectors)))
-    np.testing.assert_allclose(products, (X @ vectors.T).T, rtol=1e-12, atol=1e-12)
-
-
-# -- Gram matrices: tiles and ranges -------------------------------------------------------------
-
-
-def add_products(X, weight, side, n_rows):
-    """Gram matrices, of which the second kernel's part is done here."""
-    (n, p), tile = X.shape, side * gram.SQUARE
-    n_ranges, across = -(-n // n_rows), -(-p // tile)
-    parts = np.full((n_ranges, len(weight), p, p), np.nan)
-    blocks = n_ranges * len(weight) * across * (across + 1) // 2
-    simulate(gram.add_products, blocks, side**2, (X, weight, np.int32(side), n_rows, parts))
-    return np.tril(parts.sum(axis=0))
-
-
-@pytest.mark.parametrize(("n", "p", "n_rows"), [(1, 1, 5), (40, 9, 17), (33, 17, 33), (50, 8, 16)])
-def test_gram_matrices_of_any_shape(n, p, n_rows):
-    rng = np.random.default_rng(n)
-    X, weight = spread_matrix(rng, n, p), rng.gamma(1.0, size=(2, n))
-    found = add_products(X, weight, 2, n_rows)
-    expected = np.tril(np.einsum("ij,bi,ik->bjk", X, weight, X))
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * expected.max())
-
-
-def test_many_chains_are_taken_in_groups(samplings, monkeypatch):
-    monkeypatch.setattr(gram, "SIDE", 1)
-    rng, sampling = np.random.default_rng(2), samplings[1]
-    X, weight = rng.normal(size=(9, 2)), rng.gamma(1.0, size=(gram.CHAINS_AT_ONCE + 1, 9))
-    found = sampling.linalg.weighted_gram(sampling.put(X), sampling.put(weight))
-    expected = np.einsum("ij,bi,ik->bjk", X, weight, X)
-    np.testing.assert_allclose(sampling.to_host(found), expected, rtol=1e-12, atol=1e-14)
+    found = sampling.to_host(linalg.product(Z, sampling.put(vectors)))
+    np.testing.assert_allclose(found, (X @ vectors.T).T, rtol=1e-12, atol=1e-12)
 
 
 # -- rows of multinomial models ------------------------------------------------------------------

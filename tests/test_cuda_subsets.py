@@ -15,13 +15,13 @@ from sksurvgpu.patterns.subsets import cuda as pattern
 
 NAME = "conditional_logistic"
 FORMS = ("few", "many")
-# Rows of the largest set for a thread and for a warp: sets of all sizes by one kind of worker, and
-# by all kinds.
+# Rows of the largest set for workers of so many threads: sets of all sizes by one kind of worker,
+# and by all kinds.
 SIZES = {
-    "thread": {"thread": 10**6, "warp": 10**6},
-    "warp": {"thread": 0, "warp": 10**6},
-    "block": {"thread": 0, "warp": 0},
-    "all": {"thread": 3, "warp": 6},
+    "thread": {1: 10**6},
+    "warp": {32: 10**6},
+    "block": {},
+    "all": {1: 3, 4: 5, 32: 8},
 }
 
 
@@ -40,7 +40,8 @@ def test_models(form, worker, monkeypatch):
     number = FORMS.index(form) + list(SIZES).index(worker)
     team, threads = TEAMS[number % len(TEAMS)]
     fits = open_model(NAME, form, number, monkeypatch, team=team, threads=threads)
-    assert set(fits.session.pattern._workers) == {worker} or worker == "all"
+    width = {"thread": 1, "warp": 32, "block": threads}.get(worker)
+    assert set(fits.session.pattern._workers) == {width} or worker == "all"
     check(fits, close)
 
 

@@ -1,5 +1,7 @@
 """Weights on a simulated device: what they decide of a plan is what `Pattern.weigh` says."""
 
+from operator import attrgetter
+
 import numpy as np
 import pytest
 from gpu.backend import ROWS_PER_RANGE, THREADS
@@ -28,16 +30,16 @@ NUMBERS = {
     GroupPattern: {"total": "_groups.total"},
     SubsetPattern: {"cases": "_sets.cases"},
     RiskSetPattern: {
-        "deaths": "_sets.deaths",
-        "death_weight": "_sets.death_weight",
-        "bin_inverse": "_bin_cells.inverse",
+        "deaths": "_state.sets.deaths",
+        "death_weight": "_state.sets.death_weight",
+        "bin_inverse": "_state.sets.bin_inverse",
     },
     CarriedPattern: {
-        "deaths": "_sets.deaths",
-        "death_weight": "_sets.death_weight",
-        "bin_inverse": "_bin_cells.inverse",
-        "inverse": "_carry.inverse",
-        "survival": "_carry.survival",
+        "deaths": "_state.sets.deaths",
+        "death_weight": "_state.sets.death_weight",
+        "bin_inverse": "_state.sets.bin_inverse",
+        "inverse": "_state.sets.inverse",
+        "survival": "_state.sets.survival",
     },
 }
 
@@ -57,8 +59,7 @@ def check(problem, on_device, weights):
         assert_array_equal(found[b], expected.weights())
         assert_array_equal(live[b] > 0, expected.live)
         for field, where in NUMBERS[pattern].items():
-            part, attribute = where.split(".")
-            numbers = download(getattr(getattr(on_device, part), attribute))
+            numbers = download(attrgetter(where)(on_device))
             assert_allclose(numbers[b], getattr(expected, field), rtol=1e-13, err_msg=field)
         if pattern is GroupPattern:
             inverse = inverse_of(expected.total)

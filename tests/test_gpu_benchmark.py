@@ -37,7 +37,7 @@ from benchmarks.gpu import (
 )
 from benchmarks.gpu.day import FULL, TINY, part_of
 from sksurvgpu.backends import cpu, cuda
-from sksurvgpu.backends.cuda import gram, linalg, weights
+from sksurvgpu.backends.cuda import linalg, weights
 from sksurvgpu.backends.cuda._cuda import Device
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.exceptions import BackendUnavailableError
@@ -51,7 +51,6 @@ def device(monkeypatch):
     simulated = SimulatedDevice(n_multiprocessors=2, shared_bytes=64 * 1024)
     monkeypatch.setattr(cuda, "open_device", lambda ordinal: simulated)
     monkeypatch.setattr(cuda, "Layout", partial(Layout, threads=32, rows_per_range=100))
-    monkeypatch.setattr(gram, "SIDE", 1)
     monkeypatch.setattr(weights, "PARTS", 2)
     monkeypatch.setattr(
         start, "call", lambda module, name, given, **more: start.first_fits(**given)

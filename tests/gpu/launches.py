@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sksurvgpu.backends import cuda as backend
-from sksurvgpu.backends.cuda import exact, team, workers
-from sksurvgpu.patterns.risk_sets import cuda_steps as risk_set_steps
+from sksurvgpu.backends.cuda import team, workers
+from sksurvgpu.patterns.risk_sets.cuda_steps import RiskSteps
 
 from .compiler import name_of
 from .device import SimulatedDevice
@@ -29,8 +29,7 @@ from .simulator import Machine, SimulationError
 # put together anew for every fit.
 _SCRATCH = {
     team.Exchange: team.Exchange._fields,
-    exact.BlockState: exact.BlockState._fields,
-    risk_set_steps.RiskSteps: ("moments",),
+    RiskSteps: ("moments",),
 }
 _TOLERANCE = 1e-9
 
@@ -86,8 +85,8 @@ class FaultyMachine(Machine):
         super().__init__()
         self.without, self.met, self._names = without, Counter(), {}
         self._cuda.is_active = self._is_active
-        meets = [(workers._meet_warp, "meet"), (workers._meet_block, "meet")]
-        others = [(f, self._optional(f, kind)) for f, kind in [(team.barrier, "barrier"), *meets]]
+        optional = (team.barrier, "barrier"), (workers.meet, "meet")
+        others = [(function, self._optional(function, kind)) for function, kind in optional]
         others += [(f, self._rebinding.function(other)) for f, other in dict(replaced).items()]
         for function, other in others:
             self._rebinding._replaced[id(function)] = other

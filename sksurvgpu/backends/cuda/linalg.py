@@ -13,14 +13,15 @@ import numpy as np
 from scipy.sparse import issparse
 
 from ...exceptions import BackendUnavailableError
-from . import gram
 from ._cuda import uses_stream_of_threads
 
 _STREAM_OF_THREADS = 2  # CUDA's handle of a thread's own default stream
 # Matrices of this order and below are taken all at once however few they are; CuPy's own rule for
 # the choice between one batched and many single factorizations.
 _BATCHED_ORDER = 256
-_SCALED_NUMBERS = 1 << 25  # of X scaled by the weights of some chains, 256 MiB
+# Of a dense X: numbers of its rows that are scaled at once, 256 MiB, for so many chains; rows of
+# products that are made beside each other, or a multiple of the columns.
+_SCALED_NUMBERS, _CHAINS, _ROWS, _MULTIPLE = 1 << 25, 16, 1_024, 8
 # Numbers of CUDA's types and of cuBLAS's ways: sums in single precision, by units for matrices.
 _HALF, _SINGLE, _SUMS, _UNITS = 2, 0, 68, 99
 _SINGULAR = "a matrix of order {:,} is not positive definite"
@@ -140,21 +141,21 @@ class Linalg:
         """X' diag(w) X of a matrix (n, p), dense or sparse, for weights (B, n) >= 0: (B, p, p)."""
         if hasattr(X, "toarray"):
             return self._cupy.stack([_sparse_gram(X, self._cupy.sqrt(w)) for w in weight])
-        if X.shape[1] <= gram.MOST_COLUMNS:
-            weight = self._cupy.ascontiguousarray(weight)
-            return gram.weighted_gram(self._device, X, weight, self._cupy.empty)
-        at_once = max(1, _SCALED_NUMBERS // (X.shape[0] * X.shape[1]))
-        parts = [weight[k : k + at_once] for k in range(0, len(weight), at_once)]
-        return self._cupy.concatenate([X.T @ (part[:, :, None] * X) for part in parts])
+        (n_rows, n_columns), (rows, chains) = X.shape, _gram_shape(X)
+        out = self._cupy.zeros((len(weight), n_columns, n_columns))
+        for first in range(0, len(weight), chains):
+            some = slice(first, first + chains)
+            for low in range(0, n_rows, rows):
+                out[some] += _dense_gram(X[low : low + rows], weight[some, low : low + rows])
+        return out
 
     def gram_scratch(self, X):
         """Numbers that `weighted_gram` holds besides its result, for any number of chains."""
-        n_rows, n_columns = X.shape
         if hasattr(X, "toarray"):
             return 3 * X.nnz  # two copies, of 12 bytes an entry
-        if n_columns <= gram.MOST_COLUMNS:
-            return gram.scratch(n_rows, n_columns)
-        return max(_SCALED_NUMBERS, n_rows * n_columns)
+        rows, chains = _gram_shape(X)
+        # scaled rows, and products of some of them; X as the library may copy it
+        return (2 * chains + 1) * rows * X.shape[1]
 
     def log_determinant(self, factor):
         """log|L L'| of lower factors (B, m, m): (B,)."""
@@ -172,6 +173,27 @@ def _sparse_gram(X, root):
     """X' diag(root^2) X; what it needs is free again before that of the next chain."""
     scaled = X.multiply(root[:, None]).tocsr()
     return (scaled.T @ scaled).toarray()
+
+
+def _gram_shape(X):
+    """Rows and chains of which products are made at once."""
+    n_rows, n_columns = X.shape
+    rows = min(n_rows, max(1, _SCALED_NUMBERS // n_columns))
+    return rows, min(_CHAINS, max(1, _SCALED_NUMBERS // (rows * n_columns)))
+
+
+def _dense_gram(X, weight):
+    """X' diag(w) X: products of as many rows each, which fill a device, and of the others."""
+    n_rows, n_columns = X.shape
+    size = max(_ROWS, _MULTIPLE * n_columns)
+    n_parts = n_rows // size
+    if n_parts <= 1:
+        return X.T @ (weight[:, :, None] * X)
+    edge = n_parts * size
+    parts = X[:edge].reshape(n_parts, size, n_columns)
+    scaled = weight[:, :edge].reshape(len(weight), n_parts, size, 1) * parts
+    found = (parts.transpose(0, 2, 1) @ scaled).sum(axis=1)
+    return found + _dense_gram(X[edge:], weight[:, edge:]) if edge < n_rows else found
 
 
 def _at_once(n_matrices, order):

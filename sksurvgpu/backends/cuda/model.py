@@ -131,24 +131,12 @@ def _combine(model, fit, size, sums):
 
 @device
 def _accumulate(last, from_end, sums):
-    """Running sums over the bins of each stratum, which ends with bin `last`, by one warp."""
-    lane, known, stratum = cuda.threadIdx.x % WARP, 0.0, int64(-1)
-    k = lane
-    while k - lane < last.shape[0]:
+    """Running sums over the bins of each stratum, which ends with bin `last`; they are few."""
+    for k in range(1, last.shape[0]):
         at = last.shape[0] - 1 - k if from_end else k
-        total, own, step = 0.0, int64(-1), 1
-        if k < last.shape[0]:
-            total, own = sums[at], last[at]
-        while step < WARP:
-            theirs = cuda.shfl_up_sync(FULL, total, step)
-            if cuda.shfl_up_sync(FULL, own, step) == own and lane >= step:
-                total += theirs
-            step *= 2
-        total += known if own == stratum else 0.0
-        if k < last.shape[0]:
-            sums[at] = total
-        known, stratum = cuda.shfl_sync(FULL, total, WARP - 1), cuda.shfl_sync(FULL, own, WARP - 1)
-        k += cuda.warpsize
+        before = at + 1 if from_end else at - 1
+        if last[before] == last[at]:
+            sums[at] += sums[before]
 
 
 @device
@@ -217,9 +205,9 @@ def load_few(X, fits, columns, model, constant, size, places, loads, curvature, 
         total = block_sum(_load_entries(X, model, fit, columns[t], own), scratch)
         _combine(model, fit, size, shared[: n_warps * size])
         cuda.syncthreads()
-        if warp == n_warps - 1 and model.w.shape[1] > 0:
+        if cuda.threadIdx.x == cuda.blockDim.x - 1 and model.w.shape[1] > 0:
             _accumulate(model.last, True, shared[n_bins : 2 * n_bins])
-        if warp == 0 and model.carried.shape[1] > 0:
+        if cuda.threadIdx.x == 0 and model.carried.shape[1] > 0:
             _accumulate(model.last, False, shared[2 * n_bins : 3 * n_bins])
         cuda.syncthreads()
         if places.shape[0] > 0:

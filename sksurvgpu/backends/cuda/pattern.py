@@ -5,9 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._compile import BOUND
+from ._cuda import cuda, specialize
 from .model import Model
 from .products import multiply_sizes
+from .team import begin, my_team, n_teams, new_scratch
 from .weights import keep_counted, spread
+
+evaluate_fit = BOUND
 
 
 class RowData(NamedTuple):
@@ -16,6 +21,28 @@ class RowData(NamedTuple):
     value: np.ndarray  # float64 (rows,): outcome; its product with the weight is the events' part
     weight: np.ndarray  # float64 (1 or fits, rows)
     u: np.ndarray  # float64 (fits, rows): score residuals of the last evaluation
+
+
+def _evaluate(exchange, state, eta_of_fits, number_of_fits):
+    """A number of every fit served, by its team."""
+    begin()
+    scratch, turn = new_scratch(), 0
+    team, member = my_team(exchange)
+    t = team
+    while t < exchange.fits.shape[0]:
+        fit = exchange.fits[t]
+        number, turn = evaluate_fit(exchange, state, fit, eta_of_fits[fit], turn, scratch)
+        if member == 0 and cuda.threadIdx.x == 0:
+            number_of_fits[fit] = number
+        t += n_teams(exchange)
+
+
+def make_evaluation(label, evaluate_fit):
+    """Kernel that teams run; ``evaluate_fit(exchange, state, fit, eta, turn, scratch)``.
+
+    That gives a number, mostly the log-likelihood, and the next turn.
+    """
+    return specialize(_evaluate, label, evaluate_fit=evaluate_fit)
 
 
 class PatternOnDevice:
@@ -34,15 +61,18 @@ class PatternOnDevice:
     has_other_way = False
     # Whether bins are few, so that a column keeps a load for each.
     few: bool
+    # Kernel of the evaluation, as from `make_evaluation`, and what it takes.
+    _evaluate: object
+    _state: tuple
 
     def __init__(self, layout, problem, weights, n_fits):
         self.layout, self.likelihood, self.n_fits = layout, problem.likelihood, n_fits
         self._plan, described = problem.plan, layout.plan
-        self.is_again = np.zeros(n_fits, bool)  # fits that `evaluate_again` has evaluated
         weight = described.ones if weights is None else spread(layout, weights)
         self.n_weights = weight.shape[0]  # vectors of weights: one a fit, or one for all
         u = layout.device.empty((n_fits, problem.plan.n_rows), np.float64)
         self.rows = layout.device.pack(RowData(described.observed, weight, u))
+        self._nothing = layout.device.empty((1, 0), np.float64)  # in place of what takes no part
 
     def _keep_counted(self, value, row=None, run=None, total=None):
         """``value`` of what counts under every vector of weights, and 0 of what does not."""
@@ -60,26 +90,18 @@ class PatternOnDevice:
         """Numbers of a fit out of those that every vector of weights has."""
         return float(numbers[fit if self.n_weights > 1 else 0])
 
-    def _model_of_groups(self, row_type, inverse):
-        """Model of rows whose groups know no time; ``inverse`` (fits, groups) is on the device."""
-        plan, empty = self.layout.plan, self.layout.device.empty
-        nobody, nothing = empty(0, np.int32), empty((1, 0), np.float64)
-        model = Model(
-            plan.own,
-            nobody,
-            nobody,
-            nothing,
-            self._new_h(row_type),
-            nothing,
-            nothing,
-            plan.last,
-            *4 * (nothing,),
-            inverse,
+    def _make_model(self, row_type, **given):
+        """Memory of models; an array that is not given takes no part."""
+        plan, nobody = self.layout.plan, self.layout.device.empty(0, np.int32)
+        parts = dict.fromkeys(Model._fields, self._nothing) | {"own": plan.own, "last": plan.last}
+        h = self._take(self._plan.n_rows, row_type)
+        return self.layout.device.pack(
+            Model(**parts | {"enter": nobody, "enter_idx": nobody, "h": h} | given)
         )
-        return self.layout.device.pack(model)
 
-    def _new_h(self, row_type):
-        return self.layout.device.empty((self.n_fits, self._plan.n_rows), row_type)
+    def _take(self, size, dtype=np.float64):
+        """Memory of every fit."""
+        return self.layout.device.empty((self.n_fits, size), dtype)
 
     @staticmethod
     def bytes_of_fit(plan):
@@ -91,7 +113,7 @@ class PatternOnDevice:
 
         Nothing else is done: what was launched may be repeated without another call.
         """
-        raise NotImplementedError
+        self.layout.launch_teams(self._evaluate, fits, self._state, eta, loglik)
 
     def evaluate_again(self, fits, eta, loglik):
         """Launch what may find those that were not."""

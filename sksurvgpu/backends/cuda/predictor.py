@@ -127,7 +127,7 @@ class Predictors:
             wanted = self._wanted(fits)
             self._recorded[key] = order, tape, wanted
         found, edge = self._bring(fits, wanted), self._edges[0]
-        self._has_model[fits] = self.pattern.is_again[fits] = False
+        self._has_model[fits] = False
         moves = found[edge : edge + 2 * len(fits) * n_parts].reshape(len(fits), n_parts, 2)
         spans = [(max(up + down, 0.0), max(up, down, 0.0)) for up, down in moves.max(1).tolist()]
         reaches = [self.pattern.reach(*span) for span in spans]
@@ -192,7 +192,7 @@ class Predictors:
         """Forget what is known of the last evaluation."""
         for fit in fits.tolist():
             self._slopes[fit] = None
-        self._has_model[fits] = self.pattern.is_again[fits] = False
+        self._has_model[fits] = False
 
     def shorten(self, fits, shares):
         """Pull the trial predictor back to a share of its step."""
@@ -228,7 +228,6 @@ class Predictors:
             self._leave(lost)
             for where, *pair in self.sides(lost):
                 self.pattern.evaluate_again(lost[where], pair[of_trials], self.loglik)
-            self.pattern.is_again[lost] = True
             loglik = self.device.download(self.loglik)
         return loglik[fits].tolist()
 

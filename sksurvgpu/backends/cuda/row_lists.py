@@ -12,9 +12,8 @@ from numba import int64
 from ...data.design.columns import DENSE, SPARSE
 from ...data.design.tiles import LARGEST
 from ._cuda import cuda, device, kernel
-from .team import FULL, WARP, warp_sum
+from .team import WARP
 
-ROWS = 1_024  # that a warp finds places for
 BLOCKS = 8  # of a multiprocessor, that count
 ENTRIES = 4  # of a row for each of its lanes
 
@@ -29,41 +28,14 @@ class RowLists(NamedTuple):
 
 
 @kernel
-def count_entries(X, lists, total):
-    """Entries of row i into ``ptr[i + 1]``, those of so many rows into `total`; both are zero."""
+def count_entries(X, lists):
+    """Entries of row i into ``ptr[i + 1]``, which is zero."""
     n_tiles, last = X.cut.shape[0] - 1, X.ptr.shape[1] - 1
     tile, step = cuda.blockIdx.x % n_tiles, cuda.gridDim.x // n_tiles * cuda.blockDim.x
     q = X.ptr[tile, 0] + cuda.blockIdx.x // n_tiles * cuda.blockDim.x + cuda.threadIdx.x
     while q < X.ptr[tile, last]:
-        row = X.cut[tile] + int64(X.indices[q])
-        cuda.atomic.add(lists.ptr, row + 1, 1)
-        cuda.atomic.add(total, row // ROWS, 1)
+        cuda.atomic.add(lists.ptr, X.cut[tile] + int64(X.indices[q]) + 1, 1)
         q += step
-
-
-@kernel
-def start_rows(lists, total):
-    """Where row i begins into ``ptr[i + 1]``, where its number of entries is."""
-    part, lane = cuda.grid(1) // WARP, cuda.threadIdx.x % WARP
-    while part < total.shape[0]:
-        start, i = int64(0), lane
-        while i < part:
-            start += total[i]
-            i += cuda.warpsize
-        start, first = warp_sum(start), part * ROWS
-        while first < min((part + 1) * ROWS, lists.ptr.shape[0] - 1):
-            i, step = first + lane + 1, 1
-            count = lists.ptr[i] if i < lists.ptr.shape[0] else int64(0)
-            end = count
-            while step < WARP:
-                before = cuda.shfl_up_sync(FULL, end, step)
-                end += before if lane >= step else 0
-                step *= 2
-            if i < lists.ptr.shape[0]:
-                lists.ptr[i] = start + end - count
-            start += cuda.shfl_sync(FULL, end, WARP - 1)
-            first += cuda.warpsize
-        part += cuda.gridsize(1) // WARP
 
 
 @kernel
@@ -135,10 +107,10 @@ def list_rows(layout, design):
         device.empty(n_entries if has_values else 0, np.float64),
         device.upload(np.flatnonzero(design.kind == DENSE)),
     )
-    total = device.zeros(-(-design.n_rows // ROWS), np.int64)
     blocks = n_tiles * -(-BLOCKS * device.n_multiprocessors // n_tiles)
-    device.launch(count_entries, blocks, layout.threads, (layout.X, lists, total))
-    layout.launch_wide(start_rows, WARP * len(total), lists, total)
+    device.launch(count_entries, blocks, layout.threads, (layout.X, lists))
+    ends = np.cumsum(device.download(lists.ptr))
+    device.write(lists.ptr[1:], ends[:-1])
     layout.launch_wide(list_entries, WARP * n_tiles * design.n_columns, layout.X, lists)
     layout.launch_wide(sort_rows, WARP * design.n_rows, lists)
     return lists

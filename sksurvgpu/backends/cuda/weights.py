@@ -4,7 +4,6 @@ Sums are over runs of positions, in an order that does not depend on the other f
 """
 
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 from numba import float64
@@ -13,19 +12,11 @@ from ..._compile import BOUND
 from ._cuda import cuda, device, kernel, specialize
 from .products import of_fit
 from .team import WARP, new_scratch
-from .workers import WORKERS
+from .workers import Worker, my_worker, total
 
-worker = lane = term = lanes = total = workers = BOUND
+term = BOUND
 
 PARTS = 64  # of a sum over all rows or cells, which the host adds up
-
-
-class RunSums(NamedTuple):
-    """Numbers of runs, (1 or fits, runs); (0, 0) where they are not asked for."""
-
-    total: np.ndarray
-    inverse: np.ndarray  # 1 / total, 0 where nothing was summed
-    count: np.ndarray  # of positive terms
 
 
 # -- on the device ----------------------------------------------------------------------------
@@ -61,27 +52,25 @@ def keep_counted(value, row, run, total, weight, out):
         i += cuda.gridsize(1)
 
 
-def _add_runs(begin, end, context, n_fits, sums):
-    """A worker adds up the terms of one run of one fit."""
-    scratch = new_scratch()
-    t = worker()
+def _add_runs(begin, end, context, n_fits, width, sums):
+    """A worker of `width` threads adds up the terms of one run of one fit.
+
+    ``sums`` (3, fits, runs): totals; 1 / total, 0 where nothing was summed; positive terms.
+    """
+    worker, (t, step) = Worker(cuda.threadIdx.x % width, width, new_scratch()), my_worker(width)
     while t < n_fits * begin.shape[0]:
         fit, k, added, positive = t // begin.shape[0], t % begin.shape[0], 0.0, 0.0
-        q = begin[k] + lane()
+        q = begin[k] + worker.lane
         while q < end[k]:
             number = term(context, fit, q)
             added += number
             positive += 1.0 if number > 0.0 else 0.0
-            q += lanes()
-        added, positive = total(added, scratch), total(positive, scratch)
-        if lane() == 0:
-            if sums.total.shape[0] > 0:
-                sums.total[fit, k] = added
-            if sums.inverse.shape[0] > 0:
-                sums.inverse[fit, k] = 1.0 / added if added > 0.0 else 0.0
-            if sums.count.shape[0] > 0:
-                sums.count[fit, k] = positive
-        t += workers()
+            q += width
+        added, positive = total(added, worker), total(positive, worker)
+        if worker.lane == 0:
+            sums[0, fit, k], sums[2, fit, k] = added, positive
+            sums[1, fit, k] = 1.0 / added if added > 0.0 else 0.0
+        t += step
 
 
 @device
@@ -93,9 +82,8 @@ def number_of(context, fit, q):
 
 
 @cache
-def _adder(term, worker):
-    label = f"{term.py_func.__name__.strip('_')}_{worker}"
-    return specialize(_add_runs, label, term=term, **WORKERS[worker])
+def _adder(term):
+    return specialize(_add_runs, term.py_func.__name__.strip("_"), term=term)
 
 
 @kernel
@@ -180,26 +168,22 @@ def spread(layout, values):
     return out
 
 
-def add_runs(layout, term, runs, context, n_fits, wanted, few=False):
+def add_runs(layout, term, runs, context, n_fits, few=False):
     """Sums of ``term(context, fit, position)`` over runs, of which `few` are long.
 
-    Those of the names `wanted`, fields of `RunSums`.
+    (fits, runs) each: the sums, 1 over them, and how many terms are positive.
     """
-    (begin, end), empty = runs, layout.device.empty
-    n_runs = begin.shape[0]
-    sums = RunSums(
-        *(empty((n_fits, n_runs) if n in wanted else (0, 0), float) for n in RunSums._fields)
-    )
-    worker, lanes = ("block", layout.threads) if few else ("warp", WARP)
-    layout.launch_wide(
-        _adder(term, worker), max(1, n_fits * n_runs * lanes), begin, end, context, n_fits, sums
-    )
-    return [getattr(sums, name) for name in wanted]
+    (begin, end), n_runs = runs, runs[0].shape[0]
+    sums = layout.device.empty((3, n_fits, n_runs), np.float64)
+    width = layout.threads if few else WARP
+    n_threads, given = n_fits * n_runs * width, (begin, end, context, n_fits, width, sums)
+    layout.launch_wide(_adder(term), n_threads, *given)
+    return sums[0], sums[1], sums[2]
 
 
 def add_all(layout, term, n, context, n_fits):
     """Sums of a term over ``range(n)`` on the host, one a fit."""
     edges = np.arange(PARTS + 1) * n // PARTS
     runs = layout.device.upload(edges[:-1]), layout.device.upload(edges[1:])
-    (found,) = add_runs(layout, term, runs, context, n_fits, ["total"], few=True)
-    return layout.device.download(found).sum(axis=1)
+    total, *_ = add_runs(layout, term, runs, context, n_fits, few=True)
+    return layout.device.download(total).sum(axis=1)

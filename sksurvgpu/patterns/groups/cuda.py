@@ -14,10 +14,10 @@ import numpy as np
 from numba import int64
 
 from ...backends.cuda._cuda import cuda, device, kernel
-from ...backends.cuda.pattern import PatternOnDevice
+from ...backends.cuda.pattern import PatternOnDevice, make_evaluation
 from ...backends.cuda.products import of_fit
 from ...backends.cuda.rake import add_scaled, make_rake
-from ...backends.cuda.team import barrier, begin, my_team, n_teams, new_scratch, part_of, team_sum
+from ...backends.cuda.team import barrier, part_of, team_sum
 from ...backends.cuda.weights import add_all, add_runs, number_of
 
 
@@ -28,16 +28,6 @@ class Groups(NamedTuple):
     total: np.ndarray  # float64 (1 or fits, groups): N
     top: np.ndarray  # float64 (fits, groups): largest predictor of rows of positive weight
     risk: np.ndarray  # float64 (fits, groups): S on the scale of `top`
-
-
-class GroupScan(NamedTuple):
-    """Rows of one fit as the scan sees them."""
-
-    idx: np.ndarray
-    weight: np.ndarray
-    eta: np.ndarray
-    top: np.ndarray
-    risk: np.ndarray
 
 
 @device
@@ -54,30 +44,21 @@ def largest_term(context, fit, i):
 
 
 @device
-def _load(span, i):
-    begins = int64(i == 0 or span.idx[i - 1] != span.idx[i])
-    return span.eta[i], span.weight[i], 0.0, begins
+def _load(context, i):
+    idx, weight, eta, _, _ = context
+    return eta[i], weight[i], 0.0, int64(i == 0 or idx[i - 1] != idx[i])
 
 
 @device
-def _take(span, i, before, after):
+def _take(context, i, before, after):
     """Keep what a group's last row has: all of the group."""
-    if i + 1 == span.idx.shape[0] or span.idx[i + 1] != span.idx[i]:
-        span.top[span.idx[i]] = after[0]
-        span.risk[span.idx[i]] = after[1]
+    idx, _, _, top, risk = context
+    if i + 1 == idx.shape[0] or idx[i + 1] != idx[i]:
+        top[idx[i]], risk[idx[i]] = after[0], after[1]
     return 0.0, 0.0
 
 
 _scan_groups = make_rake(_load, _take, combine=add_scaled)
-
-
-@device
-def weigh_groups(exchange, rows, groups, fit, eta, turn, scratch):
-    """Fill `top` and `risk` of a fit, as all members see them; takes a turn."""
-    weight = of_fit(rows.weight, fit)
-    span = GroupScan(groups.idx, weight, eta, groups.top[fit], groups.risk[fit])
-    _scan_groups(exchange, eta.shape[0], span, turn, scratch)
-    barrier(exchange)
 
 
 # -- rows -------------------------------------------------------------------------------------
@@ -110,35 +91,28 @@ def _set_residual(rows, groups, fit, eta, i):
     return term
 
 
-@kernel
-def evaluate(exchange, rows, groups, eta_of_fits, loglik_of_fits):
-    """Log-likelihood per fit; writes u, and the groups' `top` and `risk`.
+@device
+def _evaluate(exchange, state, fit, eta, turn, scratch):
+    """Log-likelihood; writes u, and the groups' `top` and `risk`.
 
     A member owns a contiguous part of the rows.
     """
-    begin()
-    scratch, turn = new_scratch(), 0
-    team, member = my_team(exchange)
-    low, high = part_of(eta_of_fits.shape[1], exchange)
-    t = team
-    while t < exchange.fits.shape[0]:
-        fit, loglik = exchange.fits[t], 0.0
-        eta = eta_of_fits[fit]
-        weigh_groups(exchange, rows, groups, fit, eta, turn, scratch)
-        i = low + cuda.threadIdx.x
-        while i < high:
-            loglik += _set_residual(rows, groups, fit, eta, i)
-            i += cuda.blockDim.x
-        loglik = team_sum(exchange, loglik, turn + 1, scratch)
-        turn += 2
-        if member == 0 and cuda.threadIdx.x == 0:
-            loglik_of_fits[fit] = loglik
-        t += n_teams(exchange)
+    (rows, groups), loglik = state, 0.0
+    context = groups.idx, of_fit(rows.weight, fit), eta, groups.top[fit], groups.risk[fit]
+    _scan_groups(exchange, eta.shape[0], context, turn, scratch)
+    barrier(exchange)  # all members see all groups
+    low, high = part_of(eta.shape[0], exchange)
+    i = low + cuda.threadIdx.x
+    while i < high:
+        loglik += _set_residual(rows, groups, fit, eta, i)
+        i += cuda.blockDim.x
+    return team_sum(exchange, loglik, turn + 1, scratch), turn + 2
 
 
 @kernel
-def curvature(fits, rows, groups, eta_of_fits, h_of_fits):
+def curvature(fits, state, eta_of_fits, h_of_fits):
     """h of every row at the last evaluation; as c y - u a small one would be lost to rounding."""
+    rows, groups = state
     for t in range(fits.shape[0]):
         fit = fits[t]
         eta = eta_of_fits[fit]
@@ -151,19 +125,20 @@ def curvature(fits, rows, groups, eta_of_fits, h_of_fits):
 class GroupsOnDevice(PatternOnDevice):
     """Conditional Poisson regression: events of a group distributed over its rows."""
 
+    _evaluate = make_evaluation("groups", _evaluate)
+
     def __init__(self, layout, problem, weights, n_fits):
         super().__init__(layout, problem, weights, n_fits)
         plan, device = problem.plan, layout.device
         self.few = plan.few
         runs = layout.plan.ptr[:-1], layout.plan.ptr[1:]
         events = self.rows.weight, device.empty(0, np.int32), self.rows.value
-        totals, self._inverse = add_runs(
-            layout, number_of, runs, events, n_fits, ("total", "inverse"), plan.few
-        )
+        totals, self._inverse, _ = add_runs(layout, number_of, runs, events, n_fits, plan.few)
         own = layout.plan.own
         self.live = self._keep_counted(layout.plan.may_count, run=own, total=totals)
         top, risk = (device.empty((n_fits, plan.n_strata), np.float64) for _ in range(2))
         self._groups = Groups(own, totals, top, risk)
+        self._state = device.pack((self.rows, self._groups))
 
     @staticmethod
     def bytes_of_fit(plan):
@@ -172,17 +147,12 @@ class GroupsOnDevice(PatternOnDevice):
 
     @cached_property
     def _largest(self):
-        return add_all(
-            self.layout, largest_term, self._plan.n_rows, (self.rows, self._groups), self.n_weights
-        )
-
-    def evaluate(self, fits, eta, loglik):
-        self.layout.launch_teams(evaluate, fits, self.rows, self._groups, eta, loglik)
+        n_rows = self._plan.n_rows
+        return add_all(self.layout, largest_term, n_rows, self._state, self.n_weights)
 
     def new_model(self, row_type):
-        return self._model_of_groups(row_type, self._inverse)
+        return self._make_model(row_type, inverse=self._inverse)
 
     def refer(self, fits, eta, model):
-        self.layout.launch_wide(
-            curvature, eta.shape[1], self.layout.served(fits), self.rows, self._groups, eta, model.h
-        )
+        served, n_rows = self.layout.served(fits), eta.shape[1]
+        self.layout.launch_wide(curvature, n_rows, served, self._state, eta, model.h)

@@ -14,25 +14,17 @@ from numba import int64
 
 from ..._compile import BOUND, bind
 from ...backends.cuda._cuda import cuda, device, kernel
-from ...backends.cuda.model import Model
 from ...backends.cuda.pattern import PatternOnDevice
 from ...backends.cuda.products import of_fit
 from ...backends.cuda.rake import add_scaled, make_rake
-from ...backends.cuda.team import part_of
 from ...backends.cuda.weights import add_all, add_runs, number_of
 from . import cuda_cells as kernels
-from . import cuda_steps as risk_set_steps
-from .cuda_cells import (
-    FIRST_OF_CELL,
-    cell_of,
-    is_death,
-    make_evaluation,
-    mark_at,
-    part_of_cells,
-    part_of_marks,
-)
+from .cuda_cells import hazard_of_row, is_death, mark_at, part_of_fit, risk_weight
+from .cuda_steps import RiskSteps, steps_of
 
 jump_formula = raise_hazard = BOUND
+
+# -- the evaluation in logarithms -------------------------------------------------------------
 
 
 @device
@@ -42,7 +34,7 @@ def _no_top(exchange, part, turn, scratch):
 
 @device
 def _load_mark(context, q):
-    sets, part, _, _ = context
+    sets, _, part, _ = context
     m, code = mark_at(sets, q)
     flag, log_w = int64(sets.flags[m]), part.u[code]
     if not log_w > -np.inf:
@@ -51,23 +43,19 @@ def _load_mark(context, q):
 
 
 @device
-def _weigh_mark(context, q):
-    """As `_load_mark`, which reads what is written here."""
-    sets, part, _, _ = context
-    _, i = mark_at(sets, q)
-    part.u[i] = math.log(part.weight[i]) + part.eta[i] if part.live[i] != 0 else -np.inf
-    return _load_mark(context, q)
+def _weigh_row(part, i, top):
+    return math.log(part.weight[i]) + part.eta[i] if part.live[i] != 0 else -np.inf
 
 
-def _raise_hazard(part, k, high, total, tied):
+def _raise_hazard(lanes, part, k, sums):
     """Jump of a cell; its term of the log-likelihood.
 
     Formulas are homogeneous: at D they are those at D = 1 shifted by log D.
     """
     log_term, log_jump, log_held = 0.0, -np.inf, -np.inf
     if part.deaths[k] > 0.0:
-        weight, log_risk = part.death_weight[k], high + math.log(total)
-        log_term, jump, held = jump_formula(1.0, tied / total, weight, part.deaths[k])
+        weight, log_risk = part.death_weight[k], sums[0] + math.log(sums[1])
+        log_term, jump, held = jump_formula(1.0, sums[2] / sums[1], weight, part.deaths[k])
         log_term += weight * log_risk
         log_jump, log_held = math.log(jump) - log_risk, math.log(held) - log_risk
     part.jump[k] = log_jump
@@ -76,19 +64,9 @@ def _raise_hazard(part, k, high, total, tied):
     return -log_term
 
 
-def _take_mark(context, q, before, after):
-    """Terms of the log-likelihood: a death's own, that of a cell at its first mark."""
-    sets, part, _, _ = context
-    m, i = mark_at(sets, q)
-    loglik = part.weight[i] * part.eta[i] if is_death(part, i) else 0.0
-    if int64(sets.flags[m]) & FIRST_OF_CELL:
-        loglik += raise_hazard(part, cell_of(sets, i), *after[:3])
-    return loglik, 0.0
-
-
 @device
 def _load_jump(context, k):
-    sets, part = context
+    sets, _, part, _ = context
     flag = int64(sets.is_first[k])
     if part.deaths[k] > 0.0:
         return part.jump[k], 1.0, 0.0, flag
@@ -97,59 +75,104 @@ def _load_jump(context, k):
 
 @device
 def _take_hazard(context, k, before, after):
-    _, part = context
+    _, _, part, _ = context
     part.hazard[k] = after[0] + math.log(after[1]) if after[1] > 0.0 else -np.inf
     return 0.0, 0.0
 
 
-_scan_hazard = make_rake(_load_jump, _take_hazard, combine=add_scaled, part=part_of_cells)
+_scan_hazard = make_rake(_load_jump, _take_hazard, combine=add_scaled)
 
 
 @device
-def _take_expected(exchange, sets, part):
-    """u from log w: observed minus expected events."""
-    low, high = part_of(part.eta.shape[0], exchange)
-    i = low + cuda.threadIdx.x
-    while i < high:
-        log_w, k, u = part.u[i], sets.exit_idx[i], 0.0
-        if part.live[i] != 0:
-            u = -math.exp(log_w + part.hazard[k])
-            if part.value[i] > 0.0:
-                u += part.weight[i]
-                if part.held.shape[0] > 0:
-                    u += math.exp(log_w + part.held[k])
-        part.u[i] = u
-        i += cuda.blockDim.x
+def _residual(sets, part, i):
+    """Observed minus expected events of a row, from log w."""
+    log_w, k, u = part.u[i], sets.exit_idx[i], 0.0
+    if part.live[i] != 0:
+        u = -math.exp(log_w + part.hazard[k])
+        if part.value[i] > 0.0:
+            u += part.weight[i]
+            if part.held.shape[0] > 0:
+                u += math.exp(log_w + part.held[k])
+    return u
+
+
+@device
+def _mark_of_logarithms(top):
+    return np.inf
 
 
 @cache
 def evaluation_in_logs(jump_formula):
     """Kernel of the evaluation under a likelihood's `jump_formula`."""
     raise_hazard = device(bind(_raise_hazard, jump_formula=jump_formula))
-    take = device(bind(_take_mark, raise_hazard=raise_hazard))
-    marks = make_rake(_weigh_mark, take, _load_mark, add_scaled, part_of_marks)
-    label = f"in_logs_{jump_formula.__name__}"
-    return make_evaluation(label, _no_top, marks, _scan_hazard, _take_expected)
+    return kernels.make_phases(
+        f"risk_sets_in_logs_{jump_formula.__name__}",
+        find_top=_no_top,
+        scan_marks=kernels.make_mark_scan(_load_mark, _weigh_row, raise_hazard, add_scaled),
+        scan_cells=_scan_hazard,
+        residual=_residual,
+        shift_of=_mark_of_logarithms,
+    )
+
+
+# -- the quadratic model ----------------------------------------------------------------------
+
+
+@device
+def hazard_at(part, k):
+    return part.hazard[k] + part.rest[k] if part.rest.shape[0] > 0 else part.hazard[k]
+
+
+@device
+def _refer_row(sets, part, model, fit, i, top):
+    """h of a row, and what bins need of it.  As weight*event - u a small h would be lost.
+
+    Logarithms of w and the hazards have no common scale: the model is that without bins.
+    """
+    if top == np.inf:
+        h, w = part.weight[i] * part.value[i] - part.u[i], 0.0
+    else:
+        w = risk_weight(part, i, top)
+        h = w * hazard_of_row(sets, part, i)
+    model.h[fit, i] = max(h, 0.0)
+    if model.w.shape[1] > 0:
+        model.w[fit, i] = w
+    if model.carried.shape[1] > 0:
+        model.carried[fit, i] = w * part.inverse[i]
+
+
+@device
+def _refer_bin(sets, part, model, fit, k, top):
+    """A bin's numbers; where bins are many, one a group, there is but one."""
+    inverse, base, end = 0.0, 0.0, 0.0
+    if top != np.inf:
+        inverse = of_fit(sets.bin_inverse, fit)[k]
+        base, end = hazard_at(part, sets.bin_start[k]), hazard_at(part, sets.bin_end[k])
+    model.inverse[fit, k] = inverse
+    if model.w.shape[1] > 0:
+        model.base[fit, k], model.jump[fit, k] = base, end - base
+    if model.carried.shape[1] > 0:  # one lane a stratum: its cells are the stratum's
+        model.after[fit, k] = part.back[sets.bin_end[k]]
+        model.fall[fit, k] = part.back[sets.bin_start[k]] - model.after[fit, k]
 
 
 @kernel
-def curvature_in_logs(fits, rows, model):
-    """h of every row; w and the hazards have no common scale, so the model is that without bins."""
+def curvature(fits, state, eta_of_fits, model):
+    """h of every row, and the bins' numbers."""
     first, step = cuda.grid(1), cuda.gridsize(1)
     for t in range(fits.shape[0]):
-        fit = fits[t]
-        weight = of_fit(rows.weight, fit)
-        i = first
-        while i < rows.u.shape[1]:
-            model.h[fit, i] = max(weight[i] * rows.value[i] - rows.u[fit, i], 0.0)
-            if model.w.shape[1] > 0:
-                model.w[fit, i] = 0.0
+        fit, top = fits[t], state.tops[fits[t]]
+        part, i = part_of_fit(state, eta_of_fits[fit], fit), first
+        while i < part.eta.shape[0]:
+            _refer_row(state.sets, part, model, fit, i, top)
             i += step
         k = first
         while k < model.last.shape[0]:
-            model.inverse[fit, k] = 0.0
-            if model.w.shape[1] > 0:
-                model.base[fit, k] = model.jump[fit, k] = 0.0
+            _refer_bin(state.sets, part, model, fit, k, top)
+            k += step
+        k = first
+        while k < model.hazard.shape[1]:
+            model.hazard[fit, k] = hazard_at(part, k)
             k += step
 
 
@@ -164,26 +187,30 @@ class RiskSetsOnDevice(PatternOnDevice):
         plan, device = problem.plan, layout.device
         self._is_delayed, self.few = plan.enter_idx is not None, plan.few
         self._uses_ties = self.likelihood.uses_ties
-        self._sets = device.pack(self._find_sets(layout.plan))
-        self._cells = device.pack(self._take_cells(plan.n_cells))
-        self._top = device.zeros(n_fits, np.float64)
-        self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
-        runs = layout.plan.begin, layout.plan.stop
-        [inverse] = self._add_weights(runs, self._sets.death_weight, ["inverse"], few=plan.few)
-        bin_cells = kernels.BinCells(layout.plan.start, layout.plan.end, inverse)
-        self._bin_cells = device.pack(bin_cells)
+        lanes, carried = self._find_lanes(layout.plan)
+        sets = self._find_sets(layout.plan, carried)
+        cells = self._take_cells(plan.n_cells, lanes)
+        tops = device.zeros(n_fits, np.float64)
+        self._state = device.pack(kernels.RiskState(sets, lanes, self.rows, cells, tops))
+        self._evaluate = self._make_evaluation(self.likelihood.jump_formula)
+
+    _make_evaluation = staticmethod(kernels.evaluation)
 
     @staticmethod
     def bytes_of_fit(plan):
         """w of rows; hazards, deaths, sums of exact steps of cells; bins: models are two."""
-        return 16 * plan.n_rows + 8 * 11 * plan.n_cells + 8 * 10 * plan.n_bins
+        return 16 * plan.n_rows + 8 * 12 * plan.n_cells + 8 * 12 * plan.n_bins
 
-    def _find_sets(self, plan):
+    def _find_lanes(self, plan):
+        """Integers of lanes, and ``lane_idx``, ``inverse`` and ``survival`` of `RiskSets`."""
+        return (), (self.layout.device.empty(0, np.int32), self._nothing, self._nothing)
+
+    def _find_sets(self, plan, carried):
         """Risk sets of the plan on the device, and the deaths that count in every cell."""
         ptr, row = plan.death_ptr, plan.death_row
         self.live = self._keep_counted(plan.may_count)
-        runs, wanted = (ptr[:-1], ptr[1:]), ("total", "count")
-        weight, deaths = self._add_weights(runs, self.rows.weight, wanted, row)
+        weight, _, deaths = self._add_weights((ptr[:-1], ptr[1:]), self.rows.weight, row)
+        _, inverse, _ = self._add_weights((plan.begin, plan.stop), weight, few=self.few)
         return kernels.RiskSets(
             plan.exit_idx,
             plan.enter_idx,
@@ -193,63 +220,53 @@ class RiskSetsOnDevice(PatternOnDevice):
             self.live,
             deaths,
             weight,
+            plan.start,
+            plan.end,
+            inverse,
+            *carried,
         )
 
-    def _add_weights(self, runs, numbers, wanted, row=None, few=False):
+    def _add_weights(self, runs, numbers, row=None, few=False):
         """Numbers of rows, or of positions, added up in runs."""
         empty = self.layout.device.empty
         context = numbers, empty(0, np.int32) if row is None else row, empty(0, np.float64)
-        return add_runs(self.layout, number_of, runs, context, self.n_weights, wanted, few)
+        return add_runs(self.layout, number_of, runs, context, self.n_weights, few)
 
     @cached_property
     def _largest(self):
         term = kernels.largest_term_of(self.likelihood.jump_formula)
-        return add_all(self.layout, term, self._plan.n_cells, self._sets, self.n_weights)
+        return add_all(self.layout, term, self._plan.n_cells, self._state.sets, self.n_weights)
 
-    def _take(self, size, is_there=True):
-        """Memory of every fit; (1, 0) for what takes no part."""
-        shape = (self.n_fits, size) if is_there else (1, 0)
-        return self.layout.device.empty(shape, np.float64)
-
-    def _take_cells(self, n_cells):
+    def _take_cells(self, n_cells, lanes):
+        """Numbers of cells; (1, 0) for what takes no part."""
+        nothing = self._nothing
         return kernels.Cells(
-            *(self._take(n_cells) for _ in range(2)),
-            rest=self._take(n_cells, self._is_delayed),
-            held=self._take(n_cells, self._uses_ties),
+            jump=self._take(n_cells),
+            hazard=self._take(n_cells),
+            rest=self._take(n_cells) if self._is_delayed else nothing,
+            held=self._take(n_cells) if self._uses_ties else nothing,
+            carried=self._take(len(lanes.row)) if lanes else nothing,
+            back=self._take(len(lanes.cell)) if lanes else nothing,
         )
 
     def new_model(self, row_type):
         """Where bins are many, it has no numbers of bins."""
-        plan, described, few = self._plan, self.layout.plan, self.few
-        is_entered, is_carried = few and self._is_delayed, few and self._is_carried(plan)
-        model = Model(
-            described.own,
-            described.enter,
-            described.enter_idx,
-            self._take(plan.n_cells, is_entered),
-            self._new_h(row_type),
-            self._take(plan.n_rows, few),
-            self._take(plan.n_rows, is_carried),
-            described.last,
-            self._take(plan.n_bins, few),
-            self._take(plan.n_bins, few),
-            self._take(plan.n_bins, is_carried),
-            self._take(plan.n_bins, is_carried),
-            self._take(plan.n_bins),
-        )
-        return self.layout.device.pack(model)
+        plan, described = self._plan, self.layout.plan
+        of_bins = {"inverse": self._take(plan.n_bins)}
+        of_rows = {"enter": described.enter, "enter_idx": described.enter_idx}
+        if self.few:
+            of_bins |= {name: self._take(plan.n_bins) for name in ("base", "jump")}
+            of_rows["w"] = self._take(plan.n_rows)
+        if self.few and self._is_delayed:
+            of_rows["hazard"] = self._take(plan.n_cells)
+        if self.few and self._is_carried(plan):
+            of_bins |= {name: self._take(plan.n_bins) for name in ("after", "fall")}
+            of_rows["carried"] = self._take(plan.n_rows)
+        return self._make_model(row_type, **of_bins, **of_rows)
 
     def _is_carried(self, plan):
         """Whether rows have a part in the bins after their exit."""
         return False
-
-    def evaluate(self, fits, eta, loglik):
-        self._launch_evaluation(self._evaluate, fits, eta, loglik)
-
-    def _launch_evaluation(self, kernel, fits, eta, loglik):
-        self.layout.launch_teams(
-            kernel, fits, self._sets, self.rows, self._cells, eta, loglik, self._top
-        )
 
     @property
     def has_other_way(self):
@@ -257,56 +274,27 @@ class RiskSetsOnDevice(PatternOnDevice):
 
     def evaluate_again(self, fits, eta, loglik):
         kernel = evaluation_in_logs(self.likelihood.jump_formula)
-        self._launch_evaluation(kernel, fits, eta, loglik)
+        self.layout.launch_teams(kernel, fits, self._state, eta, loglik)
 
     def refer(self, fits, eta, model):
-        lost = self.is_again[fits]
-        if lost.any():
-            self._launch_rows(curvature_in_logs, fits[lost], self.rows, model)
-        if not lost.all():
-            self._refer(fits[~lost], eta, model)
-
-    def _refer(self, fits, eta, model):
-        self._launch_rows(
-            kernels.curvature,
-            fits,
-            self._sets,
-            self.rows,
-            self._cells,
-            eta,
-            self._top,
-            self._bin_cells,
-            model,
-        )
-
-    def _launch_rows(self, kernel, fits, *arguments):
-        fits = self.layout.served(fits)
-        self.layout.launch_wide(kernel, self.rows.u.shape[1], fits, *arguments)
+        served, n_rows = self.layout.served(fits), eta.shape[1]
+        self.layout.launch_wide(curvature, n_rows, served, self._state, eta, model)
 
     def exact_steps(self, eta):
         """`exact.Steps` from the predictors, which they move."""
         layout, n_sums = self.layout, 1 + self._uses_ties
         # neighbouring members may have a cell in common
-        size = n_sums * layout.width * (self._cells.jump.shape[1] + layout.n_ranges)
-        moments = layout.device.empty((self.n_fits, size), np.float64)
-        state = risk_set_steps.RiskSteps(
-            self._sets, self.rows, self._cells, eta, moments, layout.width, n_sums * layout.width
-        )
-        return risk_set_steps.steps_of(self.likelihood.coordinate_formula, state, self._most_cells)
-
-    def _most_cells(self, size):
-        """Cells in which the rows of a member exit, at most."""
-        cuts, step = self.layout.cuts, self.layout.n_ranges // size
-        cut = cuts.rows[cuts.ranges[::step]]
-        (low, high), exits = (cut[:-1], cut[1:]), self._plan.exit_idx
-        first, last = exits[np.minimum(low, high - 1)], exits[high - 1]
-        return int((last - first)[high > low].max()) + 1
+        places = self._plan.n_cells + layout.n_ranges
+        shape = self.n_fits, n_sums * layout.width, places
+        moments = layout.device.empty(shape, np.float64)
+        state = RiskSteps(self._state, eta, moments, layout.width)
+        return steps_of(self.likelihood.coordinate_formula, state)
 
     def baseline(self, fit):
         """Logarithm of the cumulative hazard of a zero predictor, per cell, as on the CPU."""
         download = self.layout.device.download
-        hazard = download(self._cells.hazard[int(fit)])
-        if self.is_again[fit]:
+        hazard, top = download(self._state.cells.hazard[int(fit)]), download(self._state.tops)[fit]
+        if top == np.inf:
             return hazard
         with np.errstate(divide="ignore"):
-            return np.log(hazard) - download(self._top)[fit]
+            return np.log(hazard) - top

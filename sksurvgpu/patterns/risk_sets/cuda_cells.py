@@ -5,9 +5,10 @@ that adds w and its entry one that takes it away again; a mark belongs to a cell
 the order of cells.  What is summed up at a cell's first mark is its D, and what exits have added
 since the cell's last mark, over deaths alone, its T; so its jump of the hazard is known there.
 
-A team evaluates a fit with four barriers: for the largest predictor; in the scan for D, and in the
-one for A, over the cells whose first marks a member has, so that their jumps are its own; and for
-the log-likelihood, after which rows find their hazards.
+A team evaluates a fit with five barriers: for the largest predictor; in the scan for D, and after
+it; in the one for A; and for the log-likelihood, after which rows find their hazards.  Rows that
+are carried beyond their exit (`carried`) have scans of their own before the one for D and after the
+one for A.
 """
 
 import math
@@ -18,31 +19,23 @@ import numpy as np
 from numba import int64
 
 from ..._compile import BOUND, bind
-from ...backends.cuda._cuda import cuda, device, inlined, kernel, specialize
+from ...backends.cuda._cuda import cuda, device, inlined
+from ...backends.cuda.pattern import make_evaluation
 from ...backends.cuda.products import of_fit
 from ...backends.cuda.rake import add_exactly, make_rake
-from ...backends.cuda.team import (
-    begin,
-    larger,
-    my_team,
-    n_teams,
-    new_scratch,
-    part_of,
-    team_max,
-    team_sum,
-)
+from ...backends.cuda.team import barrier, larger, my_team, part_of, team_max, team_sum
 from .cpu_cells import SMALLEST_RISK, SMALLEST_SHARE
 from .weigh import FIRST_OF_CELL
 
-jump_formula = late_risk = raise_hazard = find_top = scan_marks = scan_cells = BOUND
-take_expected = BOUND
+jump_formula = late_risk = raise_hazard = load_mark = weigh_row = find_top = BOUND
+scan_carried = scan_marks = scan_cells = scan_back = residual = shift_of = BOUND
 
 
 class RiskSets(NamedTuple):
     """The integers of a risk-set problem, and what weights alone decide.
 
     What takes no part is empty: entries where every row is at risk from the beginning, the order
-    where the rows' exits are the marks, deaths by cell where the formula has no use for ties.
+    where the rows' exits are the marks, what carried rows need where none are.
     """
 
     exit_idx: np.ndarray  # int32 per row: cell of its exit
@@ -53,6 +46,12 @@ class RiskSets(NamedTuple):
     live: np.ndarray  # uint8 (1 or fits, rows)
     deaths: np.ndarray  # float64 (1 or fits, cells)
     death_weight: np.ndarray  # ... likewise
+    bin_start: np.ndarray  # int64 per bin: the cell before its first
+    bin_end: np.ndarray  # int64 per bin: its last cell
+    bin_inverse: np.ndarray  # float64 (1 or fits, bins): 1 / N
+    lane_idx: np.ndarray  # int32 per row: lane cell of its exit
+    inverse: np.ndarray  # float64 (1 or fits, rows): 1 / G(T_i-), 0 where the row is not carried
+    survival: np.ndarray  # float64 (1 or fits, lane cells): G_k
 
 
 class Cells(NamedTuple):
@@ -62,6 +61,18 @@ class Cells(NamedTuple):
     hazard: np.ndarray  # A
     rest: np.ndarray  # its low-order part; (1, 0) without delayed entry
     held: np.ndarray  # (1, 0) where the formula has no use for ties
+    carried: np.ndarray  # per carried row: sums of v along the lane, up to the row
+    back: np.ndarray  # per lane cell: B
+
+
+class RiskState(NamedTuple):
+    """Arguments of kernels of risk sets; `lanes` are a pattern's own integers, if it has some."""
+
+    sets: RiskSets
+    lanes: tuple
+    rows: NamedTuple
+    cells: Cells
+    tops: np.ndarray  # float64 per fit: shift of eta, or inf where the cells hold logarithms
 
 
 class RowsOfFit(NamedTuple):
@@ -78,14 +89,19 @@ class RowsOfFit(NamedTuple):
     hazard: np.ndarray
     rest: np.ndarray
     held: np.ndarray
+    inverse: np.ndarray
+    survival: np.ndarray
+    carried: np.ndarray
+    back: np.ndarray
 
 
 @inlined
-def part_of_fit(sets, rows, cells, eta, fit):
+def part_of_fit(state, eta, fit):
+    sets, rows, cells = state.sets, state.rows, state.cells
     return RowsOfFit(
         rows.value,
         of_fit(rows.weight, fit),
-        eta[fit],
+        eta,
         rows.u[fit],
         of_fit(sets.live, fit),
         of_fit(sets.deaths, fit),
@@ -94,6 +110,10 @@ def part_of_fit(sets, rows, cells, eta, fit):
         cells.hazard[fit],
         of_fit(cells.rest, fit),
         of_fit(cells.held, fit),
+        of_fit(sets.inverse, fit),
+        of_fit(sets.survival, fit),
+        of_fit(cells.carried, fit),
+        of_fit(cells.back, fit),
     )
 
 
@@ -142,20 +162,18 @@ def hazard_of_row(sets, part, i):
     if sets.enter_idx.shape[0] > 0:
         e = sets.enter_idx[i]
         hazard = (hazard - part.hazard[e]) + (part.rest[k] - part.rest[e])
+    if part.inverse.shape[0] > 0 and part.inverse[i] > 0.0:
+        hazard += part.inverse[i] * part.back[sets.lane_idx[i]]
     if part.held.shape[0] > 0 and part.value[i] > 0.0:
         hazard -= part.held[k]
     return hazard
 
 
 @device
-def _take_expected(exchange, sets, part):
-    """u from w: observed minus expected events."""
-    low, high = part_of(part.eta.shape[0], exchange)
-    i = low + cuda.threadIdx.x
-    while i < high:
-        expected = part.u[i] * hazard_of_row(sets, part, i) if part.live[i] != 0 else 0.0
-        part.u[i] = part.weight[i] * part.value[i] - expected
-        i += cuda.blockDim.x
+def _residual(sets, part, i):
+    """Observed minus expected events of a row, from w."""
+    expected = part.u[i] * hazard_of_row(sets, part, i) if part.live[i] != 0 else 0.0
+    return part.weight[i] * part.value[i] - expected
 
 
 # -- the scan for D, over marks ---------------------------------------------------------------
@@ -169,12 +187,7 @@ def mark_at(sets, q):
 
 
 @device
-def cell_of(sets, code):
-    return sets.exit_idx[code] if code >= 0 else sets.enter_idx[~code]
-
-
-@device
-def part_of_marks(exchange, n, context):
+def _part_of_marks(exchange, n, context):
     """A member's marks, from the last to the first."""
     low, high = part_of(n, exchange)
     return n - high, n - low, exchange.size[0] - 1 - my_team(exchange)[1]
@@ -187,7 +200,7 @@ def is_death(part, i):
 
 @device
 def _load_mark(context, q):
-    sets, part, top, _ = context
+    sets, _, part, top = context
     m, code = mark_at(sets, q)
     if code < 0:
         return -risk_weight(part, ~code, top), 0.0, 0.0, int64(sets.flags[m])
@@ -196,19 +209,19 @@ def _load_mark(context, q):
     return w, 0.0, w if is_tied else 0.0, int64(sets.flags[m])
 
 
-@device
 def _weigh_mark(context, q):
-    """As `_load_mark`, which reads what is written here: every live row has one exit."""
-    sets, part, top, _ = context
+    """As `load_mark`, which reads what is written here: every live row has one exit."""
+    sets, _, part, top = context
     _, code = mark_at(sets, q)
     if code >= 0:
-        part.u[code] = risk_weight(part, code, top)
-    return _load_mark(context, q)
+        part.u[code] = weigh_row(part, code, top)
+    return load_mark(context, q)
 
 
-def _raise_hazard(part, k, risk, tied):
+def _raise_hazard(lanes, part, k, sums):
     """Jump of a cell; its term of the log-likelihood, nan if D underflows or loses its digits."""
     log_term, jump, held = 0.0, 0.0, 0.0
+    risk, tied = sums[0] + sums[1] + late_risk(lanes, part, k), sums[2]
     if part.deaths[k] > 0.0:
         log_term = np.nan
         # The largest w is that of a row at the top, 1 times its weight, in whatever stratum.
@@ -222,61 +235,49 @@ def _raise_hazard(part, k, risk, tied):
 
 def _take_mark(context, q, before, after):
     """Terms of the log-likelihood: a death's own, that of a cell at its first mark."""
-    sets, part, top, late = context
+    sets, lanes, part, top = context
     m, code = mark_at(sets, q)
     loglik = 0.0
     if code >= 0 and is_death(part, code):
         loglik = part.weight[code] * (part.eta[code] - top)
     if int64(sets.flags[m]) & FIRST_OF_CELL:
-        k = cell_of(sets, code)
-        risk = after[0] + after[1] + late_risk(late, part, k)
-        loglik += raise_hazard(part, k, risk, after[2])
+        k = sets.exit_idx[code] if code >= 0 else sets.enter_idx[~code]
+        loglik += raise_hazard(lanes, part, k, after)
     return loglik, 0.0
 
 
+def make_mark_scan(load_mark, weigh_row, raise_hazard, combine):
+    """Scan for D, which finds the jumps: of sums, or of logarithms."""
+    weigh = device(bind(_weigh_mark, load_mark=load_mark, weigh_row=weigh_row))
+    take = device(bind(_take_mark, raise_hazard=raise_hazard))
+    return make_rake(weigh, take, load_mark, combine, _part_of_marks)
+
+
 @device
-def _no_late_risk(late, part, k):
+def _no_late_risk(lanes, part, k):
     return 0.0
 
 
 def make_risk_scan(jump_formula, late_risk=_no_late_risk):
-    """Scan for D and the jumps; ``late_risk(late, part, k)`` is what else is at risk at a cell."""
-    raise_hazard = device(bind(_raise_hazard, jump_formula=jump_formula))
-    take = device(bind(_take_mark, raise_hazard=raise_hazard, late_risk=late_risk))
-    return make_rake(_weigh_mark, take, _load_mark, add_exactly, part_of_marks)
+    """Scan for D and the jumps; ``late_risk(lanes, part, k)`` is what else is at risk at a cell."""
+    formulas = {"jump_formula": jump_formula, "late_risk": late_risk}
+    raise_hazard = device(bind(_raise_hazard, **formulas))
+    return make_mark_scan(_load_mark, risk_weight, raise_hazard, add_exactly)
 
 
 # -- the scan for A, over cells ---------------------------------------------------------------
 
 
 @device
-def _first_cell(sets, m, n_cells):
-    """The first cell whose marks begin at a mark or later."""
-    if m == sets.flags.shape[0]:
-        return int64(n_cells)
-    _, code = mark_at(sets, sets.flags.shape[0] - 1 - m)
-    return int64(cell_of(sets, code)) + int64(int64(sets.flags[m]) & FIRST_OF_CELL == 0)
-
-
-@device
-def part_of_cells(exchange, n, context):
-    """The cells whose first marks a member has, and what lies between them."""
-    sets, member = context[0], my_team(exchange)[1]
-    low, high = part_of(sets.flags.shape[0], exchange)
-    low = _first_cell(sets, low, n) if member > 0 else int64(0)
-    return low, _first_cell(sets, high, n), member
-
-
-@device
 def _load_jump(context, k):
-    sets, part = context
+    sets, _, part, _ = context
     jump = part.jump[k] if part.deaths[k] > 0.0 else 0.0
     return jump, 0.0, 0.0, int64(sets.is_first[k])
 
 
 @device
 def _take_hazard(context, k, before, after):
-    _, part = context
+    _, _, part, _ = context
     if part.rest.shape[0] > 0:  # differences of hazards need both parts
         part.hazard[k] = after[0]
         part.rest[k] = after[1]
@@ -285,105 +286,59 @@ def _take_hazard(context, k, before, after):
     return 0.0, 0.0
 
 
-scan_hazard = make_rake(_load_jump, _take_hazard, combine=add_exactly, part=part_of_cells)
+_scan_hazard = make_rake(_load_jump, _take_hazard, combine=add_exactly)
 
 
 # -- the evaluation ---------------------------------------------------------------------------
 
 
-def _evaluate(exchange, sets, rows, cells, eta_of_fits, loglik_of_fits, tops):
-    """Log-likelihood and shift of eta per fit; writes u and the cells.  NaN where D underflows."""
-    begin()
-    scratch, turn = new_scratch(), 0
-    team, member = my_team(exchange)
-    t = team
-    while t < exchange.fits.shape[0]:
-        fit = exchange.fits[t]
-        part = part_of_fit(sets, rows, cells, eta_of_fits, fit)
-        top = find_top(exchange, part, turn, scratch)
-        context = sets, part, top, 0
-        n_marks, n_cells = sets.flags.shape[0], part.jump.shape[0]
-        loglik, _ = scan_marks(exchange, n_marks, context, turn + 1, scratch)
-        cuda.syncthreads()  # a member scans the jumps that it has found
-        scan_cells(exchange, n_cells, (sets, part), turn + 2, scratch)
-        loglik = team_sum(exchange, loglik, turn + 3, scratch)
-        take_expected(exchange, sets, part)
-        turn += 4
-        if member == 0 and cuda.threadIdx.x == 0:
-            loglik_of_fits[fit] = loglik if math.isfinite(top) else np.nan
-            tops[fit] = top
-        t += n_teams(exchange)
+def _evaluate(exchange, state, fit, eta, turn, scratch):
+    """Log-likelihood, nan where D underflows; writes u, the cells and the shift of eta."""
+    part = part_of_fit(state, eta, fit)
+    top = find_top(exchange, part, turn, scratch)
+    context = state.sets, state.lanes, part, top
+    n_marks, n_cells = state.sets.flags.shape[0], part.jump.shape[0]
+    turn = scan_carried(exchange, context, turn + 1, scratch)
+    loglik, _ = scan_marks(exchange, n_marks, context, turn, scratch)
+    barrier(exchange)  # jumps of a member's cells may be others'
+    scan_cells(exchange, n_cells, context, turn + 1, scratch)
+    turn = scan_back(exchange, context, turn + 2, scratch)
+    loglik = team_sum(exchange, loglik, turn, scratch)
+    low, high = part_of(eta.shape[0], exchange)
+    i = low + cuda.threadIdx.x
+    while i < high:
+        part.u[i] = residual(state.sets, part, i)
+        i += cuda.blockDim.x
+    if cuda.threadIdx.x == 0:  # of every member: the same
+        state.tops[fit] = shift_of(top)
+    return loglik if math.isfinite(top) else np.nan, turn + 1
 
 
-def make_evaluation(label, find_top, scan_marks, scan_cells, take_expected):
-    """Kernel of an evaluation from its phases."""
-    phases = {"find_top": find_top, "scan_marks": scan_marks, "scan_cells": scan_cells}
-    return specialize(_evaluate, label, **phases, take_expected=take_expected)
+@device
+def _as_it_is(top):
+    return top
+
+
+@device
+def _scan_nothing(exchange, context, turn, scratch):
+    return turn
+
+
+def make_phases(label, **phases):
+    """Kernel of an evaluation from its phases; those of `evaluation` where none is given."""
+    given = {
+        "find_top": largest_predictor,
+        "scan_carried": _scan_nothing,
+        "scan_cells": _scan_hazard,
+        "scan_back": _scan_nothing,
+        "residual": _residual,
+        "shift_of": _as_it_is,
+    }
+    return make_evaluation(label, device(bind(_evaluate, **given | phases)))
 
 
 @cache
 def evaluation(jump_formula):
     """Kernel of the evaluation under a likelihood's `jump_formula`."""
-    return make_evaluation(
-        jump_formula.__name__,
-        largest_predictor,
-        make_risk_scan(jump_formula),
-        scan_hazard,
-        _take_expected,
-    )
-
-
-# -- the quadratic model ----------------------------------------------------------------------
-
-
-class BinCells(NamedTuple):
-    """Where bins lie; 1 / N of fits by weights alone."""
-
-    start: np.ndarray  # int64 per bin: the cell before its first
-    end: np.ndarray  # int64 per bin: its last cell
-    inverse: np.ndarray  # float64 (1 or fits, bins)
-
-
-@device
-def hazard_at(part, k):
-    return part.hazard[k] + part.rest[k] if part.rest.shape[0] > 0 else part.hazard[k]
-
-
-@device
-def keep_row(model, fit, i, h, w):
-    """h of a row, and its w where bins need it."""
-    model.h[fit, i] = h
-    if model.w.shape[1] > 0:
-        model.w[fit, i] = w
-
-
-@device
-def refer_bin(part, model, bin_cells, fit, k):
-    """A bin's numbers; where bins are many, one a group, there is but one."""
-    model.inverse[fit, k] = of_fit(bin_cells.inverse, fit)[k]
-    if model.w.shape[1] > 0:
-        model.base[fit, k] = hazard_at(part, bin_cells.start[k])
-        model.jump[fit, k] = hazard_at(part, bin_cells.end[k]) - model.base[fit, k]
-
-
-@kernel
-def curvature(fits, sets, rows, cells, eta_of_fits, tops, bin_cells, model):
-    """h of every row, and the bins' numbers.  As weight*event - u a small h would be lost."""
-    first, step = cuda.grid(1), cuda.gridsize(1)
-    for t in range(fits.shape[0]):
-        fit = fits[t]
-        part = part_of_fit(sets, rows, cells, eta_of_fits, fit)
-        i = first
-        while i < part.eta.shape[0]:
-            w = risk_weight(part, i, tops[fit])
-            keep_row(model, fit, i, max(w * hazard_of_row(sets, part, i), 0.0), w)
-            i += step
-        k = first
-        while k < model.last.shape[0]:
-            refer_bin(part, model, bin_cells, fit, k)
-            k += step
-        if model.hazard.shape[1] > 0:
-            k = first
-            while k < part.hazard.shape[0]:
-                model.hazard[fit, k] = hazard_at(part, k)
-                k += step
+    label = f"risk_sets_{jump_formula.__name__}"
+    return make_phases(label, scan_marks=make_risk_scan(jump_formula))

@@ -1,21 +1,16 @@
 """The row pattern on the device: formulas as in `cpu`, sums over a team."""
 
 from functools import cache, cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from ..._compile import BOUND, bind
-from ...backends.cuda._cuda import cuda, device, specialize
-from ...backends.cuda.pattern import PatternOnDevice
+from ...backends.cuda._cuda import cuda, device
+from ...backends.cuda.pattern import PatternOnDevice, make_evaluation
 from ...backends.cuda.products import absolute, of_fit, product_with
 from ...backends.cuda.products import multiply_sizes as multiply_sizes_of_rows
 from ...backends.cuda.team import (
-    begin,
     meet_maxima,
-    my_team,
-    n_teams,
-    new_scratch,
     part_of,
     stage_max,
     team_sum,
@@ -25,7 +20,7 @@ from ...backends.cuda.team import (
 from ...backends.cuda.weights import add_all, number_of
 from .cpu import LONGER, MOST_STEPS, SMALL_STEP, intercept_formulas, take_observed
 
-row_formula = bracket = sum_scores = newton_step = profile = has_intercept = BOUND
+row_formula = bracket = sum_scores = newton_step = profile = BOUND
 
 
 @device
@@ -88,71 +83,40 @@ def _no_intercept(exchange, y, weight, eta, start, turn, scratch):
     return 0.0, turn
 
 
-def _evaluate(exchange, rows, eta_of_fits, loglik_of_fits, intercepts):
-    """Log-likelihood and intercept per fit; writes u."""
-    begin()
-    scratch, turn = new_scratch(), 0
-    team, member = my_team(exchange)
-    low, high = part_of(eta_of_fits.shape[1], exchange)
-    t = team
-    while t < exchange.fits.shape[0]:
-        fit = exchange.fits[t]
-        eta, weight, y = eta_of_fits[fit], of_fit(rows.weight, fit), rows.value
-        start = intercepts[fit]
-        intercept, turn = profile(exchange, y, weight, eta, start, turn, scratch)
-        loglik = 0.0
-        i = low + cuda.threadIdx.x
-        while i < high:
-            rows.u[fit, i] = 0.0
-            if weight[i] > 0.0:
-                term, score, _ = row_formula(eta[i] + intercept, y[i])
-                loglik += weight[i] * term
-                rows.u[fit, i] = weight[i] * score
-            i += cuda.blockDim.x
-        loglik = team_sum(exchange, loglik, turn, scratch)
-        turn += 1
-        if member == 0 and cuda.threadIdx.x == 0:
-            loglik_of_fits[fit] = loglik
-            intercepts[fit] = intercept
-        t += n_teams(exchange)
+def _evaluate(exchange, state, fit, eta, turn, scratch):
+    """Log-likelihood; writes u and the intercept."""
+    (rows, intercepts), loglik = state, 0.0
+    weight, y, (low, high) = of_fit(rows.weight, fit), rows.value, part_of(eta.shape[0], exchange)
+    intercept, turn = profile(exchange, y, weight, eta, intercepts[fit], turn, scratch)
+    i = low + cuda.threadIdx.x
+    while i < high:
+        rows.u[fit, i] = 0.0
+        if weight[i] > 0.0:
+            term, score, _ = row_formula(eta[i] + intercept, y[i])
+            loglik += weight[i] * term
+            rows.u[fit, i] = weight[i] * score
+        i += cuda.blockDim.x
+    loglik = team_sum(exchange, loglik, turn, scratch)
+    if cuda.threadIdx.x == 0:  # of every member, all of which have read it: the same
+        intercepts[fit] = intercept
+    return loglik, turn + 1
 
 
-def _curvature(exchange, rows, eta_of_fits, intercepts, h_of_fits, inverse):
-    """h of every row, and 1 / sum h of every fit (0 without an intercept)."""
-    begin()
-    scratch, turn = new_scratch(), 0
-    team, member = my_team(exchange)
-    low, high = part_of(eta_of_fits.shape[1], exchange)
-    t = team
-    while t < exchange.fits.shape[0]:
-        fit, total = exchange.fits[t], 0.0
-        weight, intercept = of_fit(rows.weight, fit), intercepts[fit]
-        i = low + cuda.threadIdx.x
-        while i < high:
-            h = 0.0
-            if weight[i] > 0.0:
-                theta = eta_of_fits[fit, i] + intercept
-                _, _, curvature = row_formula(theta, rows.value[i])
-                h = weight[i] * curvature
-            h_of_fits[fit, i] = h
-            total += h
-            i += cuda.blockDim.x
-        total = team_sum(exchange, total, turn, scratch)
-        turn += 1
-        if member == 0 and cuda.threadIdx.x == 0:
-            is_centred = has_intercept() and total > 0.0
-            inverse[fit, 0] = 1.0 / total if is_centred else 0.0
-        t += n_teams(exchange)
-
-
-@device
-def _yes():
-    return True
-
-
-@device
-def _no():
-    return False
+def _refer(exchange, state, fit, eta, turn, scratch):
+    """1 / sum h; writes h of every row."""
+    (rows, intercepts, h_of_fits), total = state, 0.0
+    weight, (low, high) = of_fit(rows.weight, fit), part_of(eta.shape[0], exchange)
+    i = low + cuda.threadIdx.x
+    while i < high:
+        h = 0.0
+        if weight[i] > 0.0:
+            _, _, curvature = row_formula(eta[i] + intercepts[fit], rows.value[i])
+            h = weight[i] * curvature
+        h_of_fits[fit, i] = h
+        total += h
+        i += cuda.blockDim.x
+    total = team_sum(exchange, total, turn, scratch)
+    return 1.0 / total if total > 0.0 else 0.0, turn + 1
 
 
 @cache
@@ -168,30 +132,24 @@ def evaluation(row_formula, observed_formula, link_formula, has_intercept):
         sums = device(bind(_sum_scores, row_formula=observed))
         label = row_formula.__name__
         profile = device(bind(_profile, bracket=bracket, newton_step=step, sum_scores=sums))
-    return specialize(_evaluate, label, row_formula=row_formula, profile=profile)
+    evaluate = device(bind(_evaluate, row_formula=row_formula, profile=profile))
+    return make_evaluation(label, evaluate)
 
 
 @cache
-def curvature(row_formula, has_intercept):
-    answer = _yes if has_intercept else _no
-    label = row_formula.__name__ + ("" if has_intercept else "_origin")
-    return specialize(_curvature, label, row_formula=row_formula, has_intercept=answer)
-
-
-class RowSizes(NamedTuple):
-    """Rows and predictors, which the sizes of rounding errors follow from."""
-
-    rows: object
-    eta: np.ndarray  # float64 (fits, rows)
-    intercepts: np.ndarray  # float64 per fit
+def curvature(row_formula):
+    """Kernel of the quadratic model."""
+    refer = device(bind(_refer, row_formula=row_formula))
+    return make_evaluation(f"curvature_{row_formula.__name__}", refer)
 
 
 def _size(state, fit, i):
     """Rounding of a score that is no difference: of its own terms, and of the predictor."""
-    weight, theta = of_fit(state.rows.weight, fit)[i], state.eta[fit, i] + state.intercepts[fit]
+    rows, intercepts, eta = state
+    weight, theta = of_fit(rows.weight, fit)[i], eta[fit, i] + intercepts[fit]
     if not weight > 0.0:
         return 0.0
-    _, score, h = row_formula(theta, state.rows.value[i])
+    _, score, h = row_formula(theta, rows.value[i])
     return weight * (abs(score) + h * (1.0 + abs(theta)))
 
 
@@ -217,29 +175,27 @@ class RowsOnDevice(PatternOnDevice):
             likelihood.link_formula,
             likelihood.intercept,
         )
-        self._curvature = curvature(likelihood.row_formula, likelihood.intercept)
-        self._intercept = layout.device.zeros(n_fits, np.float64)
+        self._curvature = curvature(likelihood.row_formula)
+        intercepts = layout.device.zeros(n_fits, np.float64)
+        self._unread = layout.device.empty(n_fits, np.float64)
         # others read `rows`, whose events would be a part of the scores, and these have none
-        self._rows, no_events = self.rows, layout.device.zeros(n_rows, np.float64)
-        self.rows = self._rows._replace(value=no_events)
-
-    def evaluate(self, fits, eta, loglik):
-        self.layout.launch_teams(self._evaluate, fits, self._rows, eta, loglik, self._intercept)
+        self._state, no_events = (self.rows, intercepts), layout.device.zeros(n_rows, np.float64)
+        self.rows = self.rows._replace(value=no_events)
 
     def new_model(self, row_type):
         inverse = self.layout.device.zeros((self.n_fits, 1), np.float64)
-        return self._model_of_groups(row_type, inverse)
+        return self._make_model(row_type, inverse=inverse)
 
     def refer(self, fits, eta, model):
-        self.layout.launch_teams(
-            self._curvature, fits, self._rows, eta, self._intercept, model.h, model.inverse
-        )
+        inverse = self._unread  # without an intercept the model's stays 0
+        if self.likelihood.intercept:
+            inverse = self.layout.device.view(model.inverse, np.float64, (self.n_fits,))
+        self.layout.launch_teams(self._curvature, fits, (*self._state, model.h), eta, inverse)
 
     def sizes(self, eta):
         if self.likelihood.link_formula is not None:  # u is what was observed less its mean
-            return multiply_sizes_of_rows, self._rows
-        state = RowSizes(self._rows, eta, self._intercept)
-        return multiply_sizes(self.likelihood.row_formula), state
+            return multiply_sizes_of_rows, self._state[0]
+        return multiply_sizes(self.likelihood.row_formula), (*self._state, eta)
 
     @cached_property
     def _largest(self):
@@ -252,7 +208,7 @@ class RowsOnDevice(PatternOnDevice):
 
     def _add_weights(self, factor):
         """Sums of the weights of all rows, times factors."""
-        device, weight = self.layout.device, self._rows.weight
+        device, weight = self.layout.device, self.rows.weight
         context = weight, device.empty(0, np.int32), device.upload(np.asarray(factor, float))
         return add_all(self.layout, number_of, weight.shape[1], context, self.n_weights)
 
@@ -261,7 +217,7 @@ class RowsOnDevice(PatternOnDevice):
 
     def baseline(self, fit):
         """The intercept."""
-        return float(self.layout.device.download(self._intercept)[fit])
+        return float(self.layout.device.download(self._state[1])[fit])
 
     def reach(self, span, size):
         return 0.0 if self.likelihood.is_quadratic else super().reach(span, size)

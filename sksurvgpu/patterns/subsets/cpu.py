@@ -15,12 +15,11 @@ Cost: rows x deviations of S.  The quadratic model has h with h_i - h_i^2 / sum 
 its diagonal is the Hessian's.  It is no bound; twice the model is.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
-from ..._compile import device, kernel
+from ..._compile import bind, device, kernel
 from ...backends.cpu import tasks
 from ...backends.cpu.bins import Centring, bins_of_groups
 from ...backends.cpu.columns import add_scaled, column_operation, entry_row, entry_value, n_entries
@@ -29,9 +28,9 @@ from ...backends.cpu.optional import row_weight
 from ...backends.cpu.pattern import PatternOnCpu
 from ...backends.cpu.tasks import adder
 from ...backends.formulas import two_sum
+from .formulas import find_tilt, h_of_row, leave_out, matching, smaller_root, split, variance_of
 
 DEVIATIONS, MARGIN = 9.0, 9.0  # half width of the band around the mean of a sum
-MOST_STEPS, MOST_BISECTIONS = 100, 200
 
 
 class Sets(NamedTuple):
@@ -48,41 +47,28 @@ class Sets(NamedTuple):
 
 
 @device
-def split(z):
-    """expit(z) and expit(-z), without cancellation."""
-    small = math.exp(-abs(z))
-    upper = 1.0 / (1.0 + small)
-    return (upper, small * upper) if z >= 0.0 else (small * upper, upper)
+def _extremes(rows):
+    """Least and largest predictor."""
+    eta, _, _ = rows
+    low, high = np.inf, -np.inf
+    for i in range(len(eta)):
+        low, high = min(low, eta[i]), max(high, eta[i])
+    return low, high
 
 
 @device
-def _tilt(eta, begin, n, m, start, p, q):
-    """Shift tau at which the probabilities sum to about m; fills p and q.
+def _fill(rows, tau):
+    """Fill p and q; the mean and the variance of the sum."""
+    eta, p, q = rows
+    mean, variance = 0.0, 0.0
+    for i in range(len(eta)):
+        p[i], q[i] = split(eta[i] - tau)
+        mean += p[i]
+        variance += p[i] * q[i]
+    return mean, variance
 
-    Newton steps on the logit of their mean, inside a bracket; a tenth of a deviation is enough.
-    """
-    target = np.log(m / (n - m))
-    low, high = np.inf, -np.inf
-    for i in range(n):
-        low, high = min(low, eta[begin + i]), max(high, eta[begin + i])
-    low, high = low - target, high - target
-    tau = min(max(start, low), high)
-    for _ in range(MOST_STEPS):
-        mean, variance = 0.0, 0.0
-        for i in range(n):
-            p[i], q[i] = split(eta[begin + i] - tau)
-            mean += p[i]
-            variance += p[i] * q[i]
-        if abs(mean - m) <= 0.1 * np.sqrt(variance) or not low < high:
-            break
-        if mean > m:
-            low = tau
-        else:
-            high = tau
-        slope = variance * n / (mean * (n - mean))
-        moved = tau + (np.log(mean / (n - mean)) - target) / slope
-        tau = moved if low < moved < high else 0.5 * (low + high)
-    return tau
+
+_tilt = device(bind(find_tilt, extremes=_extremes, fill=_fill))
 
 
 @device
@@ -109,19 +95,6 @@ def _fill_law(p, q, n, law):
 
 
 @device
-def _leave_out(p, q, m, law, low, high):
-    """P(S - Z = m - 1) for one variable of the sum."""
-    v = 0.0
-    if p <= 0.5:
-        for k in range(low, m):
-            v = (law[k] - p * v) / q
-    else:
-        for k in range(high, m - 1, -1):
-            v = (law[k] - q * v) / p
-    return v
-
-
-@device
 def _add_terms(sets, eta, u, first, end):
     """Log-likelihood of sets, and what its sum has lost; writes their u and shifts tau."""
     loglik, lost = 0.0, 0.0  # sets alike have terms alike, whose errors would not cancel
@@ -132,7 +105,7 @@ def _add_terms(sets, eta, u, first, end):
         if m == 0:
             u[begin : begin + n] = 0.0
             continue
-        tau = _tilt(eta, begin, n, m, sets.tau[s], p, q)
+        tau = _tilt((eta[begin : begin + n], p, q), n, m, sets.tau[s])
         low, high = _fill_law(p, q, n, law)
         sets.tau[s], c = tau, row_weight(sets.weight, begin)
         term = -np.log(law[m])
@@ -141,7 +114,7 @@ def _add_terms(sets, eta, u, first, end):
             term -= max(z, 0.0) + np.log1p(np.exp(-abs(z)))
             if sets.case[begin + i] > 0.0:
                 term += z
-            share = p[i] * _leave_out(p[i], q[i], m, law, low, high) / law[m]
+            share = p[i] * leave_out(p[i], q[i], m, law, low, high) / law[m]
             sets.share[begin + i] = share
             u[begin + i] = c * (sets.case[begin + i] - share)
         loglik, error = two_sum(loglik, c * term)
@@ -156,77 +129,32 @@ evaluate = adder(_add_terms)
 
 
 @device
-def smaller_root(v, total):
-    """Smaller root h of h - h^2 / total = v, and its slope in `total`."""
-    root = math.sqrt(max(total * (total - 4.0 * v), 0.0))
-    h = 2.0 * v * total / (total + root)
-    return h, (v - h) / root if root > 0.0 else -np.inf
-
-
-@device
-def _roots(h, v, total):
-    """Smaller root of all rows; their sum and its slope in `total`."""
+def _sum_roots(share, size):
     summed, slope = 0.0, 0.0
-    for i in range(len(v)):
-        h[i], slope_i = smaller_root(v[i], total)
-        summed += h[i]
-        slope += slope_i
+    for i in range(len(share)):
+        h, change = smaller_root(variance_of(share[i]), size)
+        summed += h
+        slope += change
     return summed, slope
 
 
 @device
-def _larger_root(h, v, top, total):
-    """`_roots` with the larger root for row `top`; the sum."""
-    summed, _ = _roots(h, v, total)
-    larger = total - h[top]
-    summed += larger - h[top]
-    h[top] = larger
-    return summed
+def _peak(share):
+    top, row, summed = -1.0, -1.0, 0.0
+    for i in range(len(share)):
+        v = variance_of(share[i])
+        if v > top:
+            top, row = v, float(i)
+        summed += v
+    return top, row, summed
 
 
-@device
-def _match_diagonal(v, h):
-    """h with h_i - h_i^2 / sum h = v_i.
-
-    Either every h_i is below half of the sum, or the row of the largest v is above it.
-    """
-    top = int(np.argmax(v))
-    low = 4.0 * v[top]
-    if not low > 0.0:
-        h[:] = 0.0
-        return
-    summed, _ = _roots(h, v, low)
-    if summed >= low:
-        high, total = max(np.sum(v) * 2.0, low), low
-        for _ in range(MOST_BISECTIONS):
-            summed, slope = _roots(h, v, total)
-            if abs(summed - total) <= 1e-13 * total:
-                return
-            if summed > total:
-                low = total
-            else:
-                high = total
-            moved = total - (summed - total) / (slope - 1.0)
-            total = moved if low < moved < high else 0.5 * (low + high)
-        return
-    high = 2.0 * low
-    while _larger_root(h, v, top, high) < high and high < 1e6 * low:
-        high *= 2.0
-    low = 0.5 * high if high > 2.0 * low else low
-    for _ in range(MOST_BISECTIONS):
-        total = 0.5 * (low + high)
-        if not low < total < high:
-            return
-        if _larger_root(h, v, top, total) < total:
-            low = total
-        else:
-            high = total
+_matched = matching(device, _sum_roots, _peak)
 
 
 @kernel
 def curvature(sets, h, inverse, first, end):
     """h of sets, and 1 / sum h of each."""
-    scratch_v, scratch_h = np.empty(sets.largest), np.empty(sets.largest)
     for s in range(first, end):
         begin, m = sets.ptr[s], sets.cases[s]
         n = sets.ptr[s + 1] - begin
@@ -234,20 +162,11 @@ def curvature(sets, h, inverse, first, end):
         h[begin : begin + n] = 0.0
         if m == 0:
             continue
-        c = row_weight(sets.weight, begin)
-        v, own = scratch_v[:n], scratch_h[:n]
-        for i in range(n):
-            share = min(sets.share[begin + i], 1.0)
-            v[i] = share * (1.0 - share)
-            if m == 1:  # a multinomial, whose h is known
-                own[i] = share
-            elif m == n - 1:
-                own[i] = 1.0 - share
-        if 1 < m < n - 1:
-            _match_diagonal(v, own)
+        c, share = row_weight(sets.weight, begin), sets.share[begin : begin + n]
+        size, top = _matched(share) if 1 < m < n - 1 else (0.0, -1.0)
         total = 0.0
         for i in range(n):
-            h[begin + i] = c * own[i]
+            h[begin + i] = c * h_of_row(share[i], m, n, size, i == top)
             total += h[begin + i]
         inverse[s] = 1.0 / total if total > 0.0 else 0.0
 
