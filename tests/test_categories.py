@@ -238,6 +238,14 @@ def test_bad_arguments(options, X, message):
         CategoryColumns(**options).fit(X)
 
 
+def test_a_fit_that_fails_changes_nothing():
+    columns = CategoryColumns().fit(TEXTS)
+    before = dict(vars(columns))
+    with pytest.raises(TypeError, match="column 'day' has dtype"):
+        columns.fit(TEXTS.assign(day=pd.Timestamp(0)))
+    assert vars(columns) == before
+
+
 def test_other_tables_are_refused():
     columns = CategoryColumns().fit(TEXTS)
     with pytest.raises(TypeError, match="`X` is of type Design, and the fit was to a frame"):

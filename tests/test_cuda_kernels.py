@@ -67,7 +67,8 @@ class IdleDevice(RecordingDevice):
         self._number = 1.0 if is_finite else np.nan
 
     def download(self, array):
-        return np.full(array.shape, self._number).astype(array.dtype)
+        number = self._number if np.issubdtype(array.dtype, np.floating) else 1
+        return np.full(array.shape, number, array.dtype)
 
 
 def sets_of_all_sizes():

@@ -124,6 +124,16 @@ class CategoryColumns(MadeColumns, auto_wrap_output_keys=None):
         del y
         for argument, choices in CHOICES.items():
             options.choice(getattr(self, argument), argument, choices)
+        before = vars(self).copy()
+        try:
+            self._learn(X)
+        except Exception:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    def _learn(self, X):
         frame = _open(X)
         validate_data(self, header_of(X), skip_check_array=True)
         columns = self._choose(X, frame)
@@ -149,7 +159,6 @@ class CategoryColumns(MadeColumns, auto_wrap_output_keys=None):
         self.groups_ = np.array(groups, dtype=object)
         self.report_ = DataFrame(lines, columns=["column", "level", "rows", "becomes"])
         self._read_numbers(frame)
-        return self
 
     def transform(self, X):
         """Make the columns of the table that was fitted.

@@ -247,6 +247,11 @@ def split_rows(cv, X, y, prepared, *, n_repeats, random_state) -> Splits:
         return Splits(base, [test.astype(np.int32) for test in tests], [None] * len(tests))
     if n_repeats != 1:
         raise ValueError("`n_repeats` is for a number of folds; repeat the splits of `cv` itself.")
+    if hasattr(cv, "__len__") and len(cv) == len(base) and all(map(options.is_whole, cv)):
+        raise ValueError(
+            "`cv` has a number for each row; if these are folds, pass "
+            "sklearn.model_selection.PredefinedSplit(cv)."
+        )
     trains, tests = [], []
     for train, test in cv.split(X, y, unit) if hasattr(cv, "split") else cv:
         train, test = _as_rows(train, len(base)), _as_rows(test, len(base))
