@@ -37,6 +37,7 @@ from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.estimators._preparing import assemble
 from sksurvgpu.inference._rows import open_rows
 from sksurvgpu.information import rows as information_rows
+from sksurvgpu.information import views
 from sksurvgpu.information.inverse import invert
 from sksurvgpu.information.rows import FittedRows
 from sksurvgpu.information.views import View, view_of
@@ -105,10 +106,12 @@ def test_products_of_scores_by_entries_are_those_of_dense_columns(name, monkeypa
     model, sample, _ = drawn(name, 8)
     rng, n = np.random.default_rng(8), sample.n
     table = np.hstack([rng.random((n, 7)) < 0.3, rng.normal(size=(n, 2)) + 100.0])
+    table[:, 6] = np.arange(n) != 2  # left to dense columns
     sample = replace(sample, X=sp.csc_array(table[:, [7, 0, 1, 2, 5, 3, 8, 4, 6]]))
     view, _ = view_at(model, sample, np.array([3e-3, 0.2, -0.1, 0.0, 0.1, 0.3, 0.0, -0.2, 0.2]))
     monkeypatch.setattr(information_rows, "MOST_NUMBERS", 12 * view.rows.plan.n_rows)
-    for cluster in (None, rng.integers(0, n // 3, n)):
+    monkeypatch.setattr(views, "MOST_LINES", 10.0)
+    for cluster in (None, rng.integers(0, n // 3, n), rng.integers(0, 3, n)):
         found, expected = view.meat(cluster), View.meat(view, cluster)
         unit = np.sqrt(np.diagonal(expected))
         np.testing.assert_allclose(

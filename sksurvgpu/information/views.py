@@ -19,8 +19,11 @@ import numpy as np
 from ..backends.cpu.tile_gram import rows_of_gram
 from ..backends.meat import clusters_in, collector_of, meat_of
 from ..data.design.kernels import INDICATOR
-from .entry_scores import EntryScores, OfClusters, OfRows, cross_with_dense, meat_of_entries
+from .entry_scores import EntryScores
 from .rows import FittedRows
+
+MOST_ONES = 0.5  # share of the rows that an indicator may have for its entries to keep their digits
+MOST_LINES = 0.5  # ... that tables may have in lines for entries to be worth it
 
 
 class View:
@@ -100,6 +103,7 @@ class MeanView(View):
     h: np.ndarray
     atom_weight: np.ndarray
     adds_entries = False  # whether there are `entry_means` and `entry_scores`
+    n_sums = 0  # numbers that the former add up for a column
 
     def means(self, x) -> np.ndarray:
         """Means of dense columns over every atom."""
@@ -125,7 +129,7 @@ class MeanView(View):
         if len(others) > len(self._pair_blocks(n_columns)[0]) or not is_sparse.any():
             return super().information(columns)
         total, size = self._products(columns, is_sparse, self.centred(columns[others]))
-        blocks = self.rows.blocks(self.n_atoms, None, n_columns)
+        blocks = self.rows.blocks(max(self.n_atoms, self.n_sums), None, n_columns)
         for k, J in enumerate(blocks):
             mean = self.means_of(columns[J], is_sparse[J])
             for K in blocks[k:]:
@@ -140,26 +144,32 @@ class MeanView(View):
 
     def meat(self, cluster):
         """As of any view; of many sparse columns, which lose no digits, by their entries."""
-        rows, X = self.rows, self.rows.session.products
-        is_sparse = self._are_sparse(np.arange(rows.n_coef))
+        rows, X, n_rows = self.rows, self.rows.session.products, self.rows.plan.n_rows
+        columns, width = np.arange(rows.n_coef), len(rows.blocks(3 * n_rows)[0])
+        is_sparse = self._are_sparse(columns)
+        # those of most rows would be what is left of large numbers
+        is_sparse[is_sparse] = (
+            X.of_columns(columns[is_sparse], np.ones(n_rows)) <= MOST_ONES * n_rows
+        )
         own, others = np.flatnonzero(is_sparse), np.flatnonzero(~is_sparse)
-        width = len(rows.blocks(3 * rows.plan.n_rows)[0])
-        by_entries = self.adds_entries and X.n_pieces == 1 and len(own) > width >= len(others)
-        if not by_entries:
+        if not (self.adds_entries and X.n_pieces == 1 and len(own) > width >= len(others)):
             return super().meat(cluster)
-        scores, total = self.entry_scores(), np.empty((rows.n_coef, rows.n_coef))
-        if cluster is None:
-            sums = OfRows(X, scores, own)
-        else:
-            sparse = rows.problem.design.to_scipy()[:, X.source[own]]
-            sums = OfClusters(X, scores, own, clusters_in(cluster, rows.plan), sparse)
-        blocks = rows.blocks(3 * scores.n_lines, None, len(own))
-        total[np.ix_(own, own)] = meat_of_entries(sums, scores, own, blocks)
+        scores, dense = self.entry_scores(), np.empty((n_rows, 0))
+        if cluster is None and scores.n_lines > MOST_LINES * n_rows:
+            return super().meat(cluster)
         if len(others):
-            dense = sums.add_up(self.scores(self.centred(others)))
-            total[np.ix_(others, others)] = dense.T @ dense
-            mixed = cross_with_dense(sums, scores, own, blocks, dense)
-            total[np.ix_(own, others)], total[np.ix_(others, own)] = mixed, mixed.T
+            dense = self.scores(self.centred(others))
+        if cluster is None:
+            blocks = rows.blocks(3 * scores.n_lines, None, len(own))
+            part, mixed = scores.of_rows(X, own, blocks, dense)
+        else:
+            collect = clusters_in(cluster, rows.plan)
+            sparse, dense = rows.problem.design.to_scipy()[:, X.source[own]], collect @ dense
+            blocks = rows.blocks(3 * (scores.n_lines + len(dense)), None, len(own))
+            part, mixed = scores.of_clusters(collect, sparse, own, blocks, dense)
+        total = np.empty((rows.n_coef, rows.n_coef))
+        total[np.ix_(own, own)], total[np.ix_(others, others)] = part, dense.T @ dense
+        total[np.ix_(own, others)], total[np.ix_(others, own)] = mixed, mixed.T
         return total
 
     def _products(self, columns, is_sparse, z):

@@ -64,9 +64,10 @@ def _distances(left, right, gradient, fixed):
     out = np.zeros(len(gradient))
     for a in range(len(gradient)):
         below, above = left[a] - gradient[a], gradient[a] - right[a]
-        beyond = below if below > above else above
-        if not (fixed[a] or beyond <= 0.0):
-            out[a] = beyond
+        if np.isnan(below) or np.isnan(above):
+            below = above = np.nan
+        if not (fixed[a] or (below <= 0.0 and above <= 0.0)):
+            out[a] = below if below > above else above
     return out
 
 

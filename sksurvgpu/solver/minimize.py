@@ -229,7 +229,10 @@ def _largest_slope(pieces, curvature, coef, gradient, unit):
     largest = 0.0
     for a in range(len(coef)):
         if pieces.low[a] < coef[a] < pieces.high[a] and curvature[a] > 0:
-            largest = max(largest, abs(gradient[a] - pieces.right[a]) / unit[a])
+            slope = abs(gradient[a] - pieces.right[a]) / unit[a]
+            if np.isnan(slope):
+                return slope
+            largest = max(largest, slope)
     return largest
 
 

@@ -67,7 +67,8 @@ class Secants:
         if share > 0 and step.any():
             seen = float(step @ change)
             if np.isnan(seen):
-                seen = float(np.nansum(step * change))
+                moved = np.flatnonzero(step)
+                seen = float(np.nansum(step[moved] * change[moved]))
             self.pairs = [*self.pairs, Pair(step, change, share < SHORT, seen)][-PAIRS:]
             self.n_seen += 1
 

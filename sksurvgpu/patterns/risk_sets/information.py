@@ -90,6 +90,10 @@ class RiskSetView(MeanView):
     def adds_entries(self):
         return not (len(self.state.enter_idx) or len(self._lanes.idx))
 
+    @property
+    def n_sums(self):
+        return self.rows.plan.n_cells
+
     def entry_means(self, columns):
         X, plan, (cell, fraction, _) = self.rows.session.products, self.rows.plan, self.atoms
         labels, w = X.labels(plan.exit_idx, plan.n_cells), self.state.risk * self.state.weight
