@@ -103,7 +103,7 @@ class MeanView(View):
     h: np.ndarray
     atom_weight: np.ndarray
     adds_entries = False  # whether there are `entry_means` and `entry_scores`
-    n_sums = 0  # numbers that the former add up for a column
+    n_sums = 1  # numbers that the former add up for a column
 
     def means(self, x) -> np.ndarray:
         """Means of dense columns over every atom."""
@@ -129,7 +129,7 @@ class MeanView(View):
         if len(others) > len(self._pair_blocks(n_columns)[0]) or not is_sparse.any():
             return super().information(columns)
         total, size = self._products(columns, is_sparse, self.centred(columns[others]))
-        blocks = self.rows.blocks(max(self.n_atoms, self.n_sums), None, n_columns)
+        blocks = self.rows.blocks(self.n_atoms, None, n_columns)
         for k, J in enumerate(blocks):
             mean = self.means_of(columns[J], is_sparse[J])
             for K in blocks[k:]:
@@ -190,9 +190,11 @@ class MeanView(View):
 
     def means_of(self, columns, is_sparse):
         """Means over atoms, (columns, atoms): sparse columns as they are, the others centred."""
-        if self.adds_entries and is_sparse.all():
-            return self.entry_means(columns)
         means = np.empty((len(columns), self.n_atoms))
+        if self.adds_entries and is_sparse.all():
+            for J in self.rows.blocks(self.n_sums, None, len(columns)):
+                means[J] = self.entry_means(columns[J])
+            return means
         if self.adds_entries and is_sparse.any():
             for chosen in (is_sparse, ~is_sparse):
                 means[chosen] = self.means_of(columns[chosen], is_sparse[chosen])
