@@ -14,9 +14,7 @@ from scipy.sparse import csr_array
 
 from .._memory import available
 
-KEPT = (
-    0.25  # share of the free memory that scores of blocks may take until they are asked for again
-)
+KEPT = 0.25  # share of the free memory that scores of blocks may take, to be found again
 
 
 def meat_of(blocks, scores_of):

@@ -87,10 +87,12 @@ class EntryScores:
 
     def of_clusters(self, collect, sparse, columns, blocks, dense):
         """Sums over clusters, of rows that `collect` adds up; `sparse` has the columns."""
+        n_columns, last = len(columns), len(columns) + np.arange(dense.shape[1])
         sums = csc_array(collect @ (diags_array(self.of_x) @ sparse))
         lines = csr_array(collect @ self.lines)
 
         def scores_of(J):
-            return sums[:, J].toarray() + lines @ self.tables(columns[J])
+            return dense if J is last else sums[:, J].toarray() + lines @ self.tables(columns[J])
 
-        return meat_of(blocks, scores_of), np.vstack([scores_of(J).T @ dense for J in blocks])
+        total = meat_of([*blocks, last], scores_of)
+        return total[:n_columns, :n_columns], total[:n_columns, n_columns:]

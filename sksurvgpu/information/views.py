@@ -164,7 +164,8 @@ class MeanView(View):
             part, mixed = scores.of_rows(X, own, blocks, dense)
         else:
             collect = clusters_in(cluster, rows.plan)
-            sparse, dense = rows.problem.design.to_scipy()[:, X.source[own]], collect @ dense
+            sparse = rows.problem.design.select(X.source[own]).to_scipy()
+            dense = collect @ dense
             blocks = rows.blocks(3 * (scores.n_lines + len(dense)), None, len(own))
             part, mixed = scores.of_clusters(collect, sparse, own, blocks, dense)
         total = np.empty((rows.n_coef, rows.n_coef))
