@@ -122,6 +122,23 @@ def test_parameters_are_those_that_numba_passes(is_cooperative, monkeypatch):
     assert host.shared == [1024, 2048]
 
 
+@pytest.mark.parametrize("is_cooperative", [False, True])
+def test_recorded_launches_are_repeated_with_what_they_had(is_cooperative, monkeypatch):
+    device, host = open_on_host(monkeypatch)
+    arrays = [device.zeros(3, np.float64) for _ in range(2)]
+    types = tuple(map(any_kernel.typeof_pyval, (arrays[0], 7)))
+    expected = [packed_by_numba(types, (array, 7)) for array in arrays]
+    kernel = Compiled(any_kernel, types, len(expected[0]), is_cooperative)
+    tape = device.record(lambda: [device.launch(kernel, 2, 32, (own, 7), 64) for own in arrays])
+    device.launch(kernel, 1, 32, (arrays[0], 8))
+    arrays.clear()  # the recorded ones keep what they point to
+    device.repeat(tape)
+    assert len(tape) == 2
+    for cooperative, shape, words in host.launches[-2:]:
+        assert (cooperative, shape[:-1]) == (is_cooperative, (2, 1, 1, 32, 1, 1, 64))
+        np.testing.assert_array_equal(words, expected.pop(0))
+
+
 def test_arrays_of_other_kinds_are_compiled_for(monkeypatch):
     device, _ = open_on_host(monkeypatch)
     table = device.zeros((2, 2), np.float64)
