@@ -12,6 +12,7 @@ five times slower than scalar loads on common server processors.
 """
 
 import contextlib
+import gc
 import hashlib
 import logging
 import os
@@ -244,6 +245,24 @@ class _Part(JITCodeLibrary):
         self._final_module = whole
 
 
+@contextlib.contextmanager
+def uncollected():
+    """Let no garbage be collected: compiling makes few cycles and very many objects to look at."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class _KernelCompiler(Compiler):
+    def compile_extra(self, func):
+        with uncollected():
+            return super().compile_extra(func)
+
+
 class _PartCompiler(Compiler):
     def __init__(self, typingctx, targetctx, library, *others):
         library = _Part(targetctx.codegen(), "part")
@@ -256,7 +275,7 @@ PART = {**_OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _PartCompiler}
 
 def kernel(function):
     """Compile a function that Python calls; its machine code is kept on disk."""
-    return keep(njit(**_OPTIONS)(function), function, _KernelCache)
+    return keep(njit(**_OPTIONS, pipeline_class=_KernelCompiler)(function), function, _KernelCache)
 
 
 def keep(compiled, function, cache):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import subprocess
 import sys
 from collections import namedtuple
+from contextlib import suppress
 from functools import partial
 from importlib import import_module, invalidate_caches
 from pathlib import Path
@@ -15,6 +17,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 from attacks import n_attempts
+from numba.core import event
+from numba.core.errors import TypingError
 
 from sksurvgpu import BayesianLasso, CoxLassoCCD, _compile, _warm_up, warm_up
 from sksurvgpu._compile import _read, bind, device, kernel, specialize
@@ -27,6 +31,10 @@ OURS = "sksurvgpu.likelihoods.tests"  # machine code is kept for the package onl
 
 def double(x):
     return 2.0 * x
+
+
+def halve(x):
+    return x / 2.0
 
 
 def same(x):
@@ -73,6 +81,24 @@ def test_tuples_of_one_name_are_not_taken_for_one_another(monkeypatch):
         module.Same = namedtuple("Same", "x", module=name)
         monkeypatch.setitem(sys.modules, name, module)
         assert type(kernel(same)(module.Same(1.0))) is module.Same
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+@pytest.mark.parametrize("argument", [1.0, "text"], ids=["compiled", "refused"])
+def test_no_garbage_is_collected_meanwhile(argument, was_enabled):
+    """Looking for some took an eighth of the time.  A kernel of this module is never kept."""
+    passes = event.RecordingListener()
+    seen = []
+    passes.on_start = lambda started: seen.append(gc.isenabled())
+    (gc.enable if was_enabled else gc.disable)()
+    try:
+        with event.install_listener("numba:run_pass", passes), suppress(TypingError):
+            kernel(halve)(argument)
+        assert gc.isenabled() == was_enabled
+    finally:
+        gc.enable()
+    assert seen
+    assert not any(seen)
 
 
 def test_numba_forgets_on_request():

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from ..._compile import OwnFiles, bind, keep
+from ..._compile import OwnFiles, bind, keep, uncollected
 from ...exceptions import BackendUnavailableError
 from .arrays import Array, Launch, Packed, Staging, address_of, flatten
 from .pool import KEPT, MemoryPool
@@ -328,8 +328,9 @@ class Device:
         key = kernel, kinds
         if key not in self._compiled:
             types = tuple(map(kernel.typeof_pyval, arguments))
-            compiled = kernel.overloads.get(types) or kernel.compile(types)
-            self._compiled[key] = compiled, int(compiled._codelibrary.get_cufunc().handle)
+            with uncollected():
+                compiled = kernel.overloads.get(types) or kernel.compile(types)
+                self._compiled[key] = compiled, int(compiled._codelibrary.get_cufunc().handle)
         return self._compiled[key]
 
     def _allow_shared(self, handle, shared_bytes):

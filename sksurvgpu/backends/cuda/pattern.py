@@ -4,6 +4,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numba import int64
 
 from ..._compile import BOUND
 from ._cuda import cuda, specialize
@@ -26,7 +27,7 @@ class RowData(NamedTuple):
 def _evaluate(exchange, state, eta_of_fits, number_of_fits):
     """A number of every fit served, by its team."""
     begin()
-    scratch, turn = new_scratch(), 0
+    scratch, turn = new_scratch(), int64(0)  # a plain 0 has a type of its own: compiled twice
     team, member = my_team(exchange)
     t = team
     while t < exchange.fits.shape[0]:

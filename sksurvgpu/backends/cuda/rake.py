@@ -10,6 +10,7 @@ lane; ITEMS numbers are what memory gives at least, so that nothing is fetched i
 """
 
 import math
+from functools import cache
 
 from numba import int64, uint64
 
@@ -193,6 +194,14 @@ def even_part(exchange, n, context):
     return low, high, my_team(exchange)[1]
 
 
+@cache
+def _scans_of(combine):
+    """Of warps and teams, for all rakes that add up alike."""
+    join = device(bind(_join, combine=combine))
+    names = {"join": join, "scan_warp": device(bind(_scan_warp, join=join))}
+    return names | {"sum_before": device(bind(_sum_before, **names))}
+
+
 def make_rake(load, take, again=None, combine=add, part=even_part):
     """Device function ``(exchange, n, context, turn, scratch)``.
 
@@ -203,10 +212,7 @@ def make_rake(load, take, again=None, combine=add, part=even_part):
     the empty sum.  ``part(exchange, n, context)`` gives a member's first position, the end, and
     its rank in their order.
     """
-    again = again or load
-    join = device(bind(_join, combine=combine))
-    names = {"join": join, "scan_warp": device(bind(_scan_warp, join=join))}
-    first, second = (device(bind(_sum_run, join=join, load=f)) for f in (load, again))
-    before = device(bind(_sum_before, **names))
-    sums = {"sum_first": first, "sum_again": second, "sum_before": before}
+    again, names = again or load, _scans_of(combine)
+    runs = {f: device(bind(_sum_run, join=names["join"], load=f)) for f in (load, again)}
+    sums = {"sum_first": runs[load], "sum_again": runs[again]}
     return device(bind(_rake, **names, **sums, again=again, take=take, part=part))
