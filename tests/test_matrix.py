@@ -11,6 +11,7 @@ from engine import (
     make_problem,
     open_session,
     reference,
+    reference_at,
     use_bins,
 )
 from oracles.reference_likelihoods import bin_hessian, cox_direct, split_rows
@@ -103,6 +104,28 @@ def test_columns_that_change_over_time(kind, bins, check_close, monkeypatch):
     for known in (0, 2, 5):
         found = take(session, columns, known)
         check_close(found, expected[np.ix_(columns, columns)], "curvature")
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+@pytest.mark.parametrize("bins", ["every death", "few"])
+def test_rows_far_apart(ties, bins, check_close, monkeypatch):
+    """Numbers of rows and of risk sets have no common scale, and the model is no looser."""
+    use_bins(bins, monkeypatch)
+    rng = np.random.default_rng(22)
+    data = draw_outcome(rng, 90, n_strata=2, n_times=20, weights=True)
+    X, coef = rng.normal(size=(90, 5)), np.array([300.0, 900.0, 0.5, 0.0, -2.0])
+    data = data.with_(X=X)
+    problem = make_problem(data, ties)
+    session, _ = open_session(problem, data, coef)
+    assert session.pattern._in_logs
+    seen, plan = reference_at(data, coef, ties), problem.plan
+    cells = zip(np.repeat([0, 1], np.diff(plan.cell_ptr)), plan.cell_time, strict=True)
+    bin_of = dict(zip(cells, plan.bins.cell_bin, strict=True))
+    bins_of_atoms = [bin_of[atom.stratum, atom.time] for atom in seen.atoms]
+    expected = X.T @ bin_hessian(seen.atoms, bins_of_atoms) @ X
+    check_close(session.matrix(np.arange(5), 0), expected, "curvature")
+    curvature, _ = session.curvature(np.arange(5))
+    check_close(curvature[:, 0], np.diagonal(expected), "curvature")
 
 
 def test_room(monkeypatch):

@@ -30,6 +30,7 @@ from sksurvgpu import (
     surv,
 )
 from sksurvgpu.backends import cpu
+from sksurvgpu.estimators import _prepared
 from sksurvgpu.estimators._preparing import prepare
 from sksurvgpu.exceptions import NothingSelectedWarning
 from sksurvgpu.penalties.folded import FoldedPenalty
@@ -373,6 +374,25 @@ def test_coefficients_beyond_the_end_may_be_infinite():
     path = fit_path(LogisticCCD(penalty="mcp"), Z[:, :3], is_case, n_alphas=3, alpha_min_ratio=0.02)
     assert not path.at(0).infinite_.any() and path.at(2).infinite_[0]
     assert not face_is_infinite("linear")
+
+
+@pytest.mark.parametrize("penalty", [MCP(), SCAD()])
+def test_paths_until_columns_separate(penalty, monkeypatch):
+    """With more columns than rows: fits converge, and infinite ones are looked into once."""
+    rng, asked, find = np.random.default_rng(3), [], _prepared.find_directions
+
+    def watched(*given):
+        asked.extend([given[2].tobytes()] if given[2].any() else [])
+        return find(*given)
+
+    monkeypatch.setattr(_prepared, "find_directions", watched)
+    table = rng.normal(size=(100, 300)) + rng.normal(size=(100, 1))
+    risk = table[:, :5] @ [0.7, -0.7, 0.7, 0.7, -0.7]
+    y = surv(rng.random(100) < 0.7, rng.exponential(np.exp(-risk)))
+    path = fit_path(CoxLassoCCD(penalty=penalty), table, y, alpha_min_ratio=0.05)
+    assert path.converged.all() and path.n_iter.sum() < 1_000
+    assert path.at(99).infinite_.any() and not path.at(20).infinite_.any()
+    assert 0 < len(set(asked)) == len(asked)
 
 
 def face_is_infinite(name):

@@ -8,6 +8,7 @@ from scipy.optimize import minimize_scalar
 
 from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
 from sksurvgpu.penalties.folded import FoldedPenalty
+from sksurvgpu.penalties.groups import GroupFamily
 
 P = 40
 RNG = np.random.default_rng(7)
@@ -215,3 +216,25 @@ def test_tangents_touch_and_are_nowhere_less():
                 at_there = value_at(tangent, j, there[j]) - value_at(penalty, j, there[j])
                 assert at_there >= at_here - 1e-12
             assert (tangent.pieces(there).curvature >= 0).all()
+
+
+@pytest.mark.parametrize("shape", [mcp, scad])
+def test_tangents_of_groups(shape):
+    """The tangent is to the penalty of a norm, whatever the direction."""
+    group = np.where(np.arange(P) < 3, 0, -1)
+    family = GroupFamily(group, np.ones(1), radial=shape(1.0))
+    penalty = family.at(1.7, np.ones(P), NOTHING)
+
+    def value(at, coef):
+        """By column, or norm, of which the first columns are the group."""
+        radial = np.concatenate([[np.linalg.norm(coef[:3])], np.zeros(2), coef[3:]])
+        return at.family.radial.kernels.sum_values(radial, at.columns)
+
+    for _ in range(50):
+        here, there = 2.0 * RNG.normal(size=(2, P))
+        tangent = penalty.tangent(here)
+        gain = value(tangent, there) - value(tangent, here)
+        assert gain >= value(penalty, there) - value(penalty, here) - 1e-12
+        beside = here + 1e-6 * (there - here)
+        slopes = (value(each, beside) - value(each, here) for each in (tangent, penalty))
+        np.testing.assert_allclose(*slopes, rtol=1e-3, atol=1e-10)

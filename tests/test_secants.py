@@ -270,7 +270,7 @@ class TestPairs:
     @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
     def test_the_last_pair_holds(self, draw, scale, n_pairs):
         model, _, secants = draw(scale, n_pairs)
-        matrix, (step, change, *_) = model.quadratic(1.0).whole(), secants.pairs[-1]
+        matrix, (step, change, *_) = model.quadratic().whole(), secants.pairs[-1]
         np.testing.assert_allclose(matrix @ step, change, rtol=1e-9, atol=1e-8)
         np.testing.assert_allclose(matrix, matrix.T, atol=1e-10)
         assert np.linalg.eigvalsh(matrix).min() > 0
@@ -280,9 +280,9 @@ class TestPairs:
         model, *_, secants = draw(n_pairs=0)
         (at_once, *_, given) = draw(n_pairs=5)
         for pair in given.pairs:
-            model.quadratic(1.0)
+            model.quadratic()
             secants.learn(*pair[:2], 1.0)
-        found, expected = (each.quadratic(1.0).whole() for each in (model, at_once))
+        found, expected = (each.quadratic().whole() for each in (model, at_once))
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-10)
 
     @pytest.mark.parametrize("bend", [0.0, -1.0, 1e-6])
@@ -291,7 +291,7 @@ class TestPairs:
         model, _, secants = draw()
         step, change, *_ = secants.pairs[0]
         secants.learn(step, bend * change, 1.0)
-        matrix = model.quadratic(1.0).whole()
+        matrix = model.quadratic().whole()
         assert np.linalg.eigvalsh(matrix).min() > 0
         assert step @ matrix @ step > 0
 
@@ -303,6 +303,6 @@ class TestPairs:
             product = expected @ step
             expected = expected + np.outer(change, change) / (step @ change)
             expected -= np.outer(product, product) / (step @ product)
-        found = model.quadratic(1.0)
+        found = model.quadratic()
         np.testing.assert_allclose(found.whole(), expected, rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(found.times(step), expected @ step, rtol=1e-8, atol=1e-8)

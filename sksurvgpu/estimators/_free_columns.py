@@ -37,6 +37,11 @@ class FreeColumns:
             parts.append(self._design.dot(np.where(self._in(b), coef, 0.0))[start:])
         return np.concatenate([*parts, [0.0]])
 
+    def direction(self, coef) -> np.ndarray:
+        """That of a model's coefficients, of which the largest is 1 or -1."""
+        z = coef[self.idx] * self._range
+        return z / max(np.abs(z).max(initial=0.0), 1e-300)
+
     def rows(self, rows) -> np.ndarray:
         """Dense rows, in units of the columns' ranges."""
         plan, out = self._plan, np.zeros((len(rows), len(self.idx)))

@@ -174,7 +174,16 @@ class Prepared:
         is_free = penalty.has_let_go(coef * scale) | (self.batch.factor * solution.lam == 0)
         span, source = self.problem.given.span, self.problem.source
         huge = (abs(coef[j]) * span(source[j]) > HUGE for j in np.flatnonzero(is_free))
-        return self.find_infinite(is_free) if any(huge) else nothing
+        if not any(huge):
+            return nothing
+        key = is_free.tobytes()
+        if key not in self._found_unheld:  # smaller penalties on a path often let go of no more
+            self._found_unheld[key] = self.find_infinite(is_free, solution.coef)
+        return self._found_unheld[key]
+
+    @cached_property
+    def _found_unheld(self) -> dict[bytes, np.ndarray]:
+        return {}
 
     def describe(self) -> dict[str, Any]:
         """Data that fits depend on, beside parameters, by the names that users know."""

@@ -61,7 +61,7 @@ def find_infinite(problem, weight, is_free, point=None) -> np.ndarray:
     """Coefficients without a finite estimate, bool per column of the model.
 
     `is_free` says which have no penalty; rows of `weight` are in the caller's order. `point` is the
-    offset and the coefficients of a fit, which may prove that there are none.
+    offset and the coefficients of a fit, which may prove that there are none, or lie in D.
     """
     return find_directions(problem, weight, is_free, point)[0]
 
@@ -87,10 +87,10 @@ def find_directions(problem, weight, is_free, point=None) -> tuple[np.ndarray, i
 
     if is_wide and proves():
         return np.zeros(problem.n_columns, bool), 0
-    contests = _contests_of(problem, weight, is_free)
+    contests, coef = _contests_of(problem, weight, is_free), None if point is None else point[1]
     if (found := _search_beside(problem, contests, weight, is_free, proves)) is not None:
         return found
-    found = _search(problem, contests, is_free, (lambda: False) if is_wide else proves)
+    found = _search(problem, contests, is_free, (lambda: False) if is_wide else proves, coef)
     return found[0], found[2]
 
 
@@ -114,12 +114,12 @@ def is_determined(problem, weight, is_free) -> bool:
     return search is None or search.finds_nothing()
 
 
-def _search(problem, contests, is_free, proves=lambda: False):
+def _search(problem, contests, is_free, proves=lambda: False, coef=None):
     """Coefficients that are infinite, that directions without an effect move, and their number."""
     is_infinite, is_constant = np.zeros((2, problem.n_columns), bool)
     search, n_constant = _search_of(problem, contests, is_free), int(np.count_nonzero(is_free))
     if search is not None:
-        is_infinite[search.idx] = search.moved(proves)
+        is_infinite[search.idx] = search.moved(proves, coef)
         is_constant[search.idx] = search.is_constant()
         n_constant -= len(search.idx) - search.constant.shape[1]
     return is_infinite, is_constant, n_constant
@@ -186,13 +186,19 @@ class Search:
         self._rng = np.random.default_rng(0)
         self._known: set[tuple[int, int]] = set()
         self._pairs = np.empty((0, len(columns.idx)))  # rows of A, the largest entry of each 1
+        self._grown = np.zeros(len(columns.idx))  # where the last try without a program has ended
         self._add(contests.draw(self._rng, max(FEWEST_PAIRS, FIRST_PAIRS * len(columns.idx))))
 
-    def moved(self, proves=lambda: False) -> np.ndarray:
-        """Columns that a direction in D moves and none in L need move."""
+    def moved(self, proves=lambda: False, coef=None) -> np.ndarray:
+        """Columns that a direction in D moves and none in L need move.
+
+        The coefficients of a fit may be far along such a direction.
+        """
         self.constant, inside = self._find_constant(), np.zeros(len(self._columns.idx))
         if self._is_bounded(FEW_ROUNDS) or proves() or self._is_bounded(MORE_ROUNDS):
             return np.zeros(len(inside), bool)
+        for z in (self._grown, *([] if coef is None else [self._columns.direction(coef)])):
+            inside = inside if len(self._violated(z)) else inside + z  # mostly well inside of D
         left = MOST_WORK
         while True:
             left -= self._pairs.size * len(inside)

@@ -261,6 +261,10 @@ class GroupFamily(Family):
         common[is_member] = mean[group]
         return replace(self, radial=self.radial.at_null(common))
 
+    def tangent(self, columns, coef):
+        label, is_group = labels_of(columns)
+        return self.radial.tangent(columns, _norms(coef, label, len(is_group))[label])
+
     def concavity(self, columns):
         return self.radial.concavity(columns)
 

@@ -6,7 +6,6 @@ objective, and learns from the gradient there (`secants`).
 """
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -60,10 +59,10 @@ def _look(point, goal, way, decisive):
     return violation
 
 
-def _target(point, goal, model, least, share):
-    """Coefficients near the minimum of the model, its curvature divided by `share`."""
+def _target(point, goal, model, least):
+    """Coefficients near the minimum of the model."""
     target = point.coef.copy()
-    target[model.columns] = model.minimize(point, goal, least, share)
+    target[model.columns] = model.minimize(point, goal, least)
     target[model.without_effect(point, goal)] = 0.0
     return goal.penalty.settled(target)
 
@@ -73,9 +72,13 @@ def _step(point, goal, model, columns, least):
 
     The gradient of `columns`, or (None) of all, is likely to follow.
     """
-    nearer = partial(_target, point, goal, model, least)
-    target = nearer(1.0)
+    target = _target(point, goal, model, least)
     likely = every_column(len(point.coef)) if columns is None else columns
     if goal.penalty.family.is_convex:
         return (yield from search(point, goal, target, likely))
-    return (yield from approach(point, goal, target, likely, nearer))
+
+    def under_tangent():
+        tangent = goal.penalty.tangent(point.coef)
+        return _target(point, replace(goal, penalty=tangent), model, least)
+
+    return (yield from approach(point, goal, target, likely, under_tangent))

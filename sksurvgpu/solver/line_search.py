@@ -6,7 +6,6 @@ from ..backends.contract import Operations, ask
 
 SUFFICIENT = 1e-4
 LEAST_FACTOR, MOST_FACTOR = 0.1, 0.5  # of the share of a step that failed
-STIFFER = 0.25  # share of a share that is tried next
 LONGEST_MOVE = 100.0  # range of the predictor's move within one step; 10 cut good ones short
 SHORTEST = 1e-10
 
@@ -60,19 +59,13 @@ def search(point, goal, target, columns):
 def approach(point, goal, target, columns, nearer):
     """Coroutine: the same under a penalty that is not convex; the share that was accepted.
 
-    Such a penalty may be larger between two points than at both, so that nothing is interpolated:
-    ``nearer(share)`` minimizes the model anew with the curvature of its columns
-    divided by `share`.  Of a small share that is an upper bound, which has the penalty as it is:
-    nothing can rise.
+    Such a penalty may be larger between two points than at both.  Where the way to `target` leads
+    over such a hill for nothing, ``nearer()`` is the minimum under the penalty's tangent, which is
+    convex and nowhere less: a part of that way gains.
     """
-    share, before = 1.0, goal.penalty.value(point.coef)
-    while share >= SHORTEST:
-        _, loglik = yield from ask(Operations.attempt, target, columns, np.inf)
-        value = goal.penalty.value(target)
-        enough = SUFFICIENT * _promise(point, target - point.coef, value - before)
-        if (yield from _take(point, goal, target, loglik, value - loglik, enough)):
-            return share
-        share *= STIFFER
-        target = nearer(share)
-    yield from ask(Operations.evaluate)
-    return 0.0
+    before, value = goal.penalty.value(point.coef), goal.penalty.value(target)
+    _, loglik = yield from ask(Operations.attempt, target, columns, np.inf)
+    enough = SUFFICIENT * _promise(point, target - point.coef, value - before)
+    if (yield from _take(point, goal, target, loglik, value - loglik, enough)):
+        return 1.0
+    return (yield from search(point, goal, nearer(), columns))

@@ -132,26 +132,21 @@ class LocalModel:
         return columns[(penalty.rests(point.gradient, goal.noise) & penalty.is_penalized)[columns]]
 
     # -- its minimum ------------------------------------------------------------------------------
-    def minimize(self, point, goal, least, share=1.0):
-        """Coefficients of the model's columns where violations of its minimum are `least`.
-
-        That is with their curvature divided by `share`.  What the columns have in common stays, so
-        that no direction is without curvature, as those are that only rows of nearly no curvature
-        see.
-        """
+    def minimize(self, point, goal, least):
+        """Coefficients of the model's columns where violations of its minimum are `least`."""
         if goal.penalty.needs_matrix:
-            matrix = self.quadratic(1.0).whole()
+            matrix = self.quadratic().whole()
             enough = least * goal.unit
             return goal.penalty.minimize_on_matrix(matrix, point.gradient, point.coef, enough)
-        columns, model = self.columns, self.quadratic(share)
+        columns, model = self.columns, self.quadratic()
         coef, gradient, unit = (part[columns] for part in (point.coef, point.gradient, goal.unit))
         return minimize_on_model(model, goal.penalty, columns, coef, gradient, unit, least)
 
-    def quadratic(self, share):
-        """Quadratic function to be minimized, with its curvature divided by `share`."""
+    def quadratic(self):
+        """Quadratic function to be minimized."""
         terms = self._follow()
         of_terms = terms.diagonal
-        curvature = np.maximum(self.curvature + of_terms, 0.0) / share
+        curvature = np.maximum(self.curvature + of_terms, 0.0)
         alone = curvature - of_terms
         if len(self.matrix):
             alone[: len(self.matrix)] -= self.weight * np.diagonal(self.matrix)
@@ -204,7 +199,7 @@ class LocalModel:
 
     def lent(self):
         """Columns that have curvature, and the model over them, as a loan."""
-        model = self.quadratic(1.0)
+        model = self.quadratic()
         kept = np.flatnonzero(model.curvature > 0)
         base = model.curvature - np.square(model.terms) @ model.sign
         matrix = self.weight * self.matrix

@@ -84,11 +84,12 @@ def of_bins(bins):
     """Arrays of bins for `combine`; zeros for what they do without."""
     zeros = np.zeros(len(bins.base))
     after, fall = (zeros if one is None else one for one in (bins.after, bins.fall))
-    return bins.last, bins.base, bins.jump, after, fall, bins.inverse
+    decay = zeros + 1.0 if bins.decay is None else bins.decay
+    return bins.last, bins.base, bins.jump, decay, after, fall, bins.inverse
 
 
 @kernel
-def combine(last, base, jump, after, fall, inverse, loads, later, carried, curvature):
+def combine(last, base, jump, decay, after, fall, inverse, loads, later, carried, curvature):
     """Turn sums of x h into loads, by sums of x w and x c, over no bins where there are none.
 
     A call owns all arrays of columns.  ``curvature[:, 1]`` is given, ``curvature[:, 0]`` written.
@@ -102,7 +103,7 @@ def combine(last, base, jump, after, fall, inverse, loads, later, carried, curva
             load[k] -= base[k] * later[a, k]
             if k < last[k]:
                 load[k] += jump[k] * above
-                above += later[a, k]
+                above = decay[k] * above + later[a, k]
             else:
                 above = later[a, k]
         centred = curvature[a, 1]

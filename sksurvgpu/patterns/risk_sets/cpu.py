@@ -210,13 +210,26 @@ class RiskSetsOnCpu(PatternOnCpu):
 
     def refer(self, eta, u, h):
         w_row = np.empty(len(eta))
-        self._write_curvature(eta, h, w_row)
-        hazard, inverse = self.cells.hazard, self.weighted.bin_inverse
-        if self._in_logs:
-            # w and the hazards have no common scale here; without bins the model is only looser
-            h[:] = np.maximum(self.events() - u, 0.0)
-            w_row[:], hazard, inverse = 0.0, np.zeros_like(hazard), np.zeros_like(inverse)
-        return self._centre(w_row, hazard, inverse)
+        if not self._in_logs:
+            self._write_curvature(eta, h, w_row)
+            return self._centre(w_row, self.cells.hazard, self.weighted.bin_inverse)
+        if self.risk_sets.enter_idx is None:
+            return self._refer_in_logs(eta, h, w_row)
+        # w and hazards less others have no common scale; without bins the model is only looser
+        h[:], w_row[:] = np.maximum(self.events() - u, 0.0), 0.0
+        nothing = np.zeros_like(self.weighted.bin_inverse)
+        return self._centre(w_row, np.zeros_like(self.cells.hazard), nothing)
+
+    def _refer_in_logs(self, eta, h, w_row):
+        bins, of_rows = self.weighted.plan.bins, self.weighted.plan.row_bins
+        start, end = self.cells.hazard[bins.start], self.cells.hazard[bins.end]
+        kernels.curvature_in_logs(
+            self.risk_sets, eta, self.cells, start[of_rows.exit_bin], h, w_row
+        )
+        decay = np.exp(start - np.where(end > -np.inf, end, 0.0))
+        plan = of_rows.exit_bin, of_rows.last, np.ones(len(decay)), 1.0 - decay
+        own = Bins(*plan, self.weighted.bin_inverse, of_rows.row_ptr, w_row, decay=decay)
+        return Centring(own, of_rows.few)
 
     def _write_curvature(self, eta, h, w_row):
         tasks.run_blocks(

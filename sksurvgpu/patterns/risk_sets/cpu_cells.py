@@ -343,6 +343,18 @@ def curvature(risk_sets, eta, top, cells, h, w_row, low, high):
         h[i] = max(w_row[i] * hazard_of(risk_sets, cells, i), 0.0)
 
 
+@kernel
+def curvature_in_logs(risk_sets, eta, cells, start, h, w_row):
+    """h of rows, and w in units of 1 / A at the `start` of their bin, a logarithm per row."""
+    for i in range(len(eta)):
+        h[i] = w_row[i] = 0.0
+        if risk_sets.live[i]:
+            k, log_w = risk_sets.exit_idx[i], np.log(row_weight(risk_sets.weight, i)) + eta[i]
+            held = read(cells.held, k, -np.inf) if risk_sets.event[i] else -np.inf
+            h[i] = max(np.exp(log_w + cells.hazard[k]) - np.exp(log_w + held), 0.0)
+            w_row[i] = np.exp(log_w + start[i])
+
+
 # -- rows that share their cells with rows of other partitions --------------------------------
 
 
