@@ -11,6 +11,9 @@ from models import (
     open_rows,
     violation,
 )
+from sklearn.base import clone
+
+from sksurvgpu import CoxLassoCCD, surv
 
 ALGORITHMS = ("majorized", "exact")
 
@@ -323,3 +326,14 @@ def test_columns_without_effect(model):
     assert solution.converged
     assert (solution.coef[2:] == 0).all()
     assert (solution.coef[:2] != 0).all()
+
+
+def test_ridges_beside_lassos_under_small_weights():
+    """The largest useful penalty lies between two whose product is no number."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = surv(rng.random(40) < 0.6, rng.exponential(size=40))
+    model = CoxLassoCCD(alpha=0.05, l1_ratio=[1.0, 0.0, 1.0])
+    expected = clone(model).fit(X, y).alpha_max_
+    model.fit(X, y, sample_weight=np.full(40, 1e-165))
+    assert model.alpha_max_ == pytest.approx(expected, rel=1e-6)

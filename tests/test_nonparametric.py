@@ -183,6 +183,23 @@ def test_weights_of_zero_count_for_nothing():
     assert found == pytest.approx(expected, rel=1e-12)
 
 
+def test_rows_without_weight_do_not_prolong_curves():
+    weight, group = np.array([1.0, 1, 1, 0, 0, 0]), list("aaabba")
+    y = surv([1, 0, 1, 1, 0, 0], [1.0, 2, 3, 2, 4, 10])
+    kept = {"sample_weight": weight[:3], "groups": group[:3]}
+    given = {"sample_weight": weight, "groups": group}
+    for found, expected in (
+        (restricted_mean(y, 3, **given).table, restricted_mean(y[:3], 3, **kept).table),
+        (kaplan_meier(y, **given).table, kaplan_meier(y[:3], **kept).table),
+    ):
+        pd.testing.assert_frame_equal(found, expected)
+    censored = surv([1, 0, 0], [1.0, 2, 10])
+    with pytest.raises(ValueError, match="last row is censored at 2"):
+        restricted_mean(censored, 9, sample_weight=[1, 1, 0])
+    curves = aalen_johansen(competing_risks([1, 0, 0], [1.0, 2, 10]), sample_weight=[1, 1, 0])
+    assert np.isnan(curves.at([11])["incidence"]).all()
+
+
 # --- bands --------------------------------------------------------------------------------------
 
 

@@ -155,7 +155,7 @@ def aalen_johansen(
                 0.5       166.0       0.20            0.02   0.16   0.25
     """
     check_level(level), check_interval(interval)
-    rows = read_rows(y, groups, sample_weight, is_competing=True)
+    rows = read_rows(y, groups, sample_weight, is_competing=True).weighted()
     counts = count(
         rows.time,
         rows.event,

@@ -1,6 +1,6 @@
 """Groups of rows, in an order that a reader expects, and what else curves are computed from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import narwhals as nw
 import numpy as np
@@ -19,7 +19,7 @@ _ENTRIES = entries("""
         it has a field ``stratum``. Categories keep their order, numbers ascend, other labels come
         as they appear.
     sample_weight : array-like of shape (n_rows,), optional
-        Weights, such as those of inverse probability of treatment.
+        Weights, such as those of inverse probability of treatment; 0 leaves a row out.
     level : float, default=0.95
         Of the intervals.
     reference : label, optional
@@ -54,6 +54,20 @@ class GroupedRows:
     stratum: np.ndarray | None  # (n_rows,), int64, or None
     group: np.ndarray  # (n_rows,), int64
     labels: list  # name of each group
+
+    def weighted(self) -> "GroupedRows":
+        """Without rows that weigh nothing, which are as if they were not there, and their groups.
+
+        A curve would go on until such a row ends.
+        """
+        if self.weight is None or self.weight.all():
+            return self
+        kept = self.weight > 0
+        present, group = np.unique(self.group[kept], return_inverse=True)
+        names = "event", "time", "start", "weight", "subject", "stratum"
+        rows = {name: getattr(self, name) for name in names}
+        rows = {name: None if value is None else value[kept] for name, value in rows.items()}
+        return replace(self, **rows, group=group, labels=[self.labels[g] for g in present])
 
 
 def read_rows(

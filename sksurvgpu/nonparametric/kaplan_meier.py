@@ -203,7 +203,7 @@ def kaplan_meier(
     check_level(level), check_interval(interval)
     if band not in (None, "hall-wellner"):
         raise ValueError(f"`band` is {band!r}; pass 'hall-wellner', or None for no band.")
-    rows = read_rows(y, groups, sample_weight)
+    rows = read_rows(y, groups, sample_weight).weighted()
     counts = count(rows.time, rows.event, start=rows.start, weight=rows.weight, group=rows.group)
     [events] = counts.events
     survival = counts.multiply_up(np.where(counts.is_last, 0.0, 1.0 - counts.divide(events)))

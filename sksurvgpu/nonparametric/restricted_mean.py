@@ -148,9 +148,9 @@ def restricted_mean(
 
     Notes
     -----
-    Means and errors are those that R's ``survfit`` prints for ``rmean``, differences and ratios
-    those of survRM2. Beyond the last time of a group, ``survfit`` draws its curve on; survRM2 and
-    this function refuse to.
+    Means are those that R's ``survfit`` prints for ``rmean``, and so are errors that are not
+    robust; differences and ratios are those of survRM2. Beyond the last time of a group,
+    ``survfit`` draws its curve on; survRM2 and this function refuse to.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def restricted_mean(
     True   16.04            0.40  15.27  16.82  3.96
     """
     check_level(level)
-    rows = read_rows(y, groups, sample_weight)
+    rows = read_rows(y, groups, sample_weight).weighted()
     horizon = number(horizon, "horizon", "must be one positive, finite number", above=0)
     counts = count(rows.time, rows.event, start=rows.start, weight=rows.weight, group=rows.group)
     _check_follow_up(counts, rows, horizon)

@@ -141,7 +141,7 @@ def _least_beside(point, way, null, family, factor, moves):
     while low > SMALLEST * null.lam_max and (yield from reached(low)) < low:
         low, high = low / STEP, low
     while high > (1.0 + CLOSE) * low:
-        middle = np.sqrt(low * high)
+        middle = np.sqrt(low) * np.sqrt(high)  # their product may underflow
         is_below = (yield from reached(middle)) < middle
         low, high = (low, middle) if is_below else (middle, high)
     return float(high)
