@@ -67,7 +67,7 @@ def tabulate(fit, model, loads, work):
                 before = 0.0
             tables[a, k, 0], tables[a, k, 1] = centre, before
             if model.w.shape[1] > 0:
-                before += model.jump[fit, k] * centre
+                before = model.decay[fit, k] * before + model.jump[fit, k] * centre
         for k in range(last.shape[0] - 1, -1, -1):
             if last[k] == k:  # the last of its stratum
                 after = 0.0

@@ -30,6 +30,7 @@ class Model(NamedTuple):
     last: np.ndarray  # int64 per bin: last bin of its stratum
     base: np.ndarray  # float64 (fits, bins): A[start]
     jump: np.ndarray  # A[end] - A[start]
+    decay: np.ndarray  # from bin to bin, of what rows of later bins add up to
     after: np.ndarray  # B[end]
     fall: np.ndarray  # B[start] - B[end]
     inverse: np.ndarray  # 1 / N, 0 where nobody died
@@ -130,13 +131,13 @@ def _combine(model, fit, size, sums):
 
 
 @device
-def _accumulate(last, from_end, sums):
+def _accumulate(last, decay, from_end, sums):
     """Running sums over the bins of each stratum, which ends with bin `last`; they are few."""
     for k in range(1, last.shape[0]):
         at = last.shape[0] - 1 - k if from_end else k
         before = at + 1 if from_end else at - 1
         if last[before] == last[at]:
-            sums[at] += sums[before]
+            sums[at] += (decay[at] if from_end else 1.0) * sums[before]
 
 
 @device
@@ -206,9 +207,9 @@ def load_few(X, fits, columns, model, constant, size, places, loads, curvature, 
         _combine(model, fit, size, shared[: n_warps * size])
         cuda.syncthreads()
         if cuda.threadIdx.x == cuda.blockDim.x - 1 and model.w.shape[1] > 0:
-            _accumulate(model.last, True, shared[n_bins : 2 * n_bins])
+            _accumulate(model.last, model.decay[fit], True, shared[n_bins : 2 * n_bins])
         if cuda.threadIdx.x == 0 and model.carried.shape[1] > 0:
-            _accumulate(model.last, False, shared[2 * n_bins : 3 * n_bins])
+            _accumulate(model.last, model.decay[fit], False, shared[2 * n_bins : 3 * n_bins])
         cuda.syncthreads()
         if places.shape[0] > 0:
             place = places[t]

@@ -84,16 +84,20 @@ _scan_hazard = make_rake(_load_jump, _take_hazard, combine=add_scaled)
 
 
 @device
+def _expected(sets, part, i, log_w):
+    """Expected events of a row, and of them what tied deaths do not carry."""
+    k = sets.exit_idx[i]
+    is_tied = part.held.shape[0] > 0 and part.value[i] > 0.0
+    return math.exp(log_w + part.hazard[k]), math.exp(log_w + part.held[k]) if is_tied else 0.0
+
+
+@device
 def _residual(sets, part, i):
     """Observed minus expected events of a row, from log w."""
-    log_w, k, u = part.u[i], sets.exit_idx[i], 0.0
-    if part.live[i] != 0:
-        u = -math.exp(log_w + part.hazard[k])
-        if part.value[i] > 0.0:
-            u += part.weight[i]
-            if part.held.shape[0] > 0:
-                u += math.exp(log_w + part.held[k])
-    return u
+    if part.live[i] == 0:
+        return 0.0
+    expected, held = _expected(sets, part, i, part.u[i])
+    return (part.weight[i] if part.value[i] > 0.0 else 0.0) - expected + held
 
 
 @device
@@ -124,13 +128,22 @@ def hazard_at(part, k):
 
 
 @device
-def _refer_row(sets, part, model, fit, i, top):
-    """h of a row, and what bins need of it.  As weight*event - u a small h would be lost.
+def _weight_in_logs(sets, part, model, i):
+    """h of a row; w A[start] of its bin, as w and the hazards have no common scale."""
+    if part.live[i] == 0:
+        return 0.0, 0.0
+    log_w, w = math.log(part.weight[i]) + part.eta[i], 0.0
+    expected, held = _expected(sets, part, i, log_w)
+    if model.w.shape[1] > 0:
+        w = math.exp(log_w + part.hazard[sets.bin_start[model.own[i]]])
+    return expected - held, w
 
-    Logarithms of w and the hazards have no common scale: the model is that without bins.
-    """
+
+@device
+def _refer_row(sets, part, model, fit, i, top):
+    """h of a row, and what bins need of it.  As weight*event - u a small h would be lost."""
     if top == np.inf:
-        h, w = part.weight[i] * part.value[i] - part.u[i], 0.0
+        h, w = _weight_in_logs(sets, part, model, i)
     else:
         w = risk_weight(part, i, top)
         h = w * hazard_of_row(sets, part, i)
@@ -144,13 +157,14 @@ def _refer_row(sets, part, model, fit, i, top):
 @device
 def _refer_bin(sets, part, model, fit, k, top):
     """A bin's numbers; where bins are many, one a group, there is but one."""
-    inverse, base, end = 0.0, 0.0, 0.0
-    if top != np.inf:
-        inverse = of_fit(sets.bin_inverse, fit)[k]
-        base, end = hazard_at(part, sets.bin_start[k]), hazard_at(part, sets.bin_end[k])
-    model.inverse[fit, k] = inverse
+    model.inverse[fit, k] = of_fit(sets.bin_inverse, fit)[k]
     if model.w.shape[1] > 0:
-        model.base[fit, k], model.jump[fit, k] = base, end - base
+        base, end = hazard_at(part, sets.bin_start[k]), hazard_at(part, sets.bin_end[k])
+        jump, decay = end - base, 1.0
+        if top == np.inf:
+            decay = math.exp(base - end) if end > -np.inf else 0.0
+            base, jump = 1.0, 1.0 - decay
+        model.base[fit, k], model.jump[fit, k], model.decay[fit, k] = base, jump, decay
     if model.carried.shape[1] > 0:  # one lane a stratum: its cells are the stratum's
         model.after[fit, k] = part.back[sets.bin_end[k]]
         model.fall[fit, k] = part.back[sets.bin_start[k]] - model.after[fit, k]
@@ -255,7 +269,7 @@ class RiskSetsOnDevice(PatternOnDevice):
         of_bins = {"inverse": self._take(plan.n_bins)}
         of_rows = {"enter": described.enter, "enter_idx": described.enter_idx}
         if self.few:
-            of_bins |= {name: self._take(plan.n_bins) for name in ("base", "jump")}
+            of_bins |= {name: self._take(plan.n_bins) for name in ("base", "jump", "decay")}
             of_rows["w"] = self._take(plan.n_rows)
         if self.few and self._is_delayed:
             of_rows["hazard"] = self._take(plan.n_cells)
