@@ -38,7 +38,7 @@ class FreeColumns:
         return np.concatenate([*parts, [0.0]])
 
     def direction(self, coef) -> np.ndarray:
-        """That of a model's coefficients, of which the largest is 1 or -1."""
+        """Coefficients of a model as a direction, whose largest entry is 1 or -1."""
         z = coef[self.idx] * self._range
         return z / max(np.abs(z).max(initial=0.0), 1e-300)
 

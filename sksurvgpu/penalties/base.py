@@ -300,7 +300,7 @@ class Family:
         return self.lam_max(size, factor, curvature)
 
     def tangent(self, columns, coef):
-        """Arrays of `Penalty.tangent`."""
+        """Arrays of `Penalty.tangent`; without one, steps over hills of a penalty may not gain."""
         return columns
 
     def concavity(self, columns):

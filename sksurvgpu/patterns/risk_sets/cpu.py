@@ -227,8 +227,16 @@ class RiskSetsOnCpu(PatternOnCpu):
             self.risk_sets, eta, self.cells, start[of_rows.exit_bin], h, w_row
         )
         decay = np.exp(start - np.where(end > -np.inf, end, 0.0))
-        plan = of_rows.exit_bin, of_rows.last, np.ones(len(decay)), 1.0 - decay
-        own = Bins(*plan, self.weighted.bin_inverse, of_rows.row_ptr, w_row, decay=decay)
+        own = Bins(
+            of_rows.exit_bin,
+            of_rows.last,
+            np.ones(len(decay)),
+            1.0 - decay,
+            self.weighted.bin_inverse,
+            of_rows.row_ptr,
+            w_row,
+            decay=decay,
+        )
         return Centring(own, of_rows.few)
 
     def _write_curvature(self, eta, h, w_row):
