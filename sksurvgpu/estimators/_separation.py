@@ -15,7 +15,7 @@ matter. So the program has a growing set of pairs a_m = x_e - x_i, and
     1.  a random z in the null space of A is held against all rows; pairs that it changes go into
         the set, until there are none: the null space is L.
     2.  maximize the sum of a_m z over pairs where a_m Z = 0, subject to A z >= 0. Z is the sum of
-        the directions found so far, 0 at first.
+        the directions in D found so far, which tries without a program and the fit may have begun.
     3.  if the maximum is positive, z is held against all rows: where it fails, the pairs that it
         violates go into the set; where none does, z is in D and is added to Z. Back to 2.
     4.  if the maximum is 0 and Z is, too, D = L. A few pairs prove it for all.
@@ -197,8 +197,9 @@ class Search:
         self.constant, inside = self._find_constant(), np.zeros(len(self._columns.idx))
         if self._is_bounded(FEW_ROUNDS) or proves() or self._is_bounded(MORE_ROUNDS):
             return np.zeros(len(inside), bool)
-        for z in (self._grown, *([] if coef is None else [self._columns.direction(coef)])):
-            inside = inside if len(self._violated(z)) else inside + z  # mostly well inside of D
+        likely = [self._grown] if coef is None else [self._grown, self._columns.direction(coef)]
+        for z in likely:  # mostly well inside of D, or not in it
+            inside = inside if len(self._violated(z)) else inside + z
         left = MOST_WORK
         while True:
             left -= self._pairs.size * len(inside)

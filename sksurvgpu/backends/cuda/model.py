@@ -30,7 +30,7 @@ class Model(NamedTuple):
     last: np.ndarray  # int64 per bin: last bin of its stratum
     base: np.ndarray  # float64 (fits, bins): A[start]
     jump: np.ndarray  # A[end] - A[start]
-    decay: np.ndarray  # from bin to bin, of what rows of later bins add up to
+    decay: np.ndarray  # 1; in logarithms A[start] / A[end], as `w` is w A[start] there, `base` 1
     after: np.ndarray  # B[end]
     fall: np.ndarray  # B[start] - B[end]
     inverse: np.ndarray  # 1 / N, 0 where nobody died
