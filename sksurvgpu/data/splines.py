@@ -34,7 +34,7 @@ class _Basis(NamedTuple):
 
 
 @documented
-class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
+class SplineColumns(AdditiveColumns):
     """B-splines of numeric columns, for smooth effects; four per row are not zero.
 
     A model of these columns is a sum of smooth functions. The first spline of each column is left

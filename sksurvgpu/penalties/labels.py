@@ -58,10 +58,11 @@ def groups_from(source, prefix_sep="_"):
     if not hasattr(source, "output_indices_"):  # of a ColumnTransformer
         return _only_shared(_origins(names, _names_in(source), prefix_sep))
     labels, inputs = [None] * len(names), np.array(_names_in(source), dtype=object)
-    for step, _, columns in source.transformers_:
+    for step, transformer, columns in source.transformers_:
         part, own = source.output_indices_[step], [str(name) for name in _chosen(inputs, columns)]
         plain = [name.removeprefix(f"{step}__") for name in names[part]]
-        labels[part] = _origins(plain, own, prefix_sep)
+        known = getattr(transformer, "groups_", None)
+        labels[part] = _origins(plain, own, prefix_sep) if known is None else known.tolist()
     return _only_shared(labels)
 
 
