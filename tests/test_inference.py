@@ -794,6 +794,8 @@ def test_bad_clusters(cox):
     model = face.fit(alpha=0.0)
     with pytest.raises(ValueError, match=r"divides the matched set \d+ \(row \d+\), but the exact"):
         wald(model, X, face.y, cluster=np.arange(len(SUBJECT)), **face.arguments())
+    with pytest.raises(ValueError, match=r'no terms for parts of a set\. .* ties="efron" or'):
+        residuals(model, X, face.y, "dfbeta", **face.arguments())
 
 
 def test_bad_kinds_of_residuals(cox):
