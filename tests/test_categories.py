@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -187,10 +188,30 @@ def test_in_searches():
     np.testing.assert_array_equal(loaded.predict(TABLE[:5]), search.predict(TABLE[:5]))
 
 
+def test_in_a_column_transformer():
+    both = make_column_transformer(
+        (CategoryColumns(reference="first"), ["site", "drug"]),
+        ("passthrough", ["age"]),
+        verbose_feature_names_out=False,
+    )
+    with pytest.raises(TypeError, match=r"ColumnTransformer .* set_output\(transform='pandas'\)"):
+        both.fit_transform(TABLE)
+    made = both.set_output(transform="pandas").fit_transform(TABLE.set_axis(TABLE.index + 7))
+    expected = CategoryColumns(reference="first").fit_transform(TABLE[["site", "drug", "age"]])
+    pd.testing.assert_frame_equal(made, expected.to_frame().set_axis(made.index))
+    assert made["site=b"].sparse.density < 1
+    assert groups_from(both) == ["site", "site", "drug", "drug", None]
+    model = make_pipeline(both, CoxLassoCCD(alpha=0)).fit(TABLE, Y)
+    plain = CoxLassoCCD(alpha=0).fit(expected, Y)
+    np.testing.assert_array_equal(model[-1].coef_, plain.coef_)
+
+
 def test_tables_without_categories_pass():
     X = TABLE[["age", "grade"]].to_numpy()
     for table in (X, sp.csr_array(X), build_design(X)):
         assert CategoryColumns().fit(table).transform(table) is table
+        framed = CategoryColumns().set_output(transform="pandas").fit_transform(table)
+        np.testing.assert_array_equal(framed, X)
     found = CategoryColumns().fit(TABLE[["age", "grade"]])
     np.testing.assert_array_equal(dense(found.transform(TABLE[["age", "grade"]])), X)
     one = TABLE[["age", "grade"]].assign(k="a")  # whose level is the reference

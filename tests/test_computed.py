@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sksurvgpu import (
@@ -296,6 +297,10 @@ def test_what_columns_cannot_be_is_said(frame):
         (StepColumns(columns=[9]), ValueError, "`columns` names column 9, `X` has columns 0 to 4"),
         (SplineColumns(n_knots=1), ValueError, "`n_knots` is 1"),
         (SplineColumns(degree=6), ValueError, "`degree` is 6"),
+        (SplineColumns(knots=[1, 2]), TypeError, "`knots` is .* must be a dictionary"),
+        (SplineColumns(knots={"drug": [0, 1]}), ValueError, "'drug'.* stays as it is"),
+        (SplineColumns(knots={"age": [50, 40]}), ValueError, "'age'.* ascending numbers"),
+        (SplineColumns(knots={1: [1, 2]}), ValueError, "column 'age' has one value within its"),
         (StepColumns(columns=["drug"]), ValueError, "column 'drug' has one value"),
     ):
         given = frame.assign(drug=1.0)
@@ -336,12 +341,20 @@ def test_columns_keep_their_steps(frame):
         StepColumns(columns="age").fit(frame)
 
 
-def test_output_stays_a_design_whatever_is_asked(frame):
+def test_output_is_what_scikit_learn_asks(frame):
     import sklearn
 
-    with sklearn.config_context(transform_output="pandas"):
-        assert isinstance(StepColumns().fit_transform(frame), Design)
-    assert isinstance(SplineColumns().set_output(transform="pandas").fit_transform(frame), Design)
+    for columns in (StepColumns(n_steps=4), SplineColumns(n_knots=4), ProductColumns()):
+        expected = columns.fit_transform(frame)
+        assert isinstance(expected, Design)
+        with sklearn.config_context(transform_output="pandas"):
+            found = columns.transform(frame)
+        pd.testing.assert_frame_equal(found, expected.to_frame().set_axis(frame.index))
+        found = clone(columns).set_output(transform="pandas").fit_transform(frame)
+        np.testing.assert_array_equal(found.to_numpy(), expected.to_scipy().toarray())
+        assert found.columns.tolist() == expected.names.tolist()
+    with pytest.raises(ValueError, match=r"no sparse columns; take set_output.*of StepColumns"):
+        StepColumns().set_output(transform="polars").fit_transform(frame)
 
 
 def test_scikit_learn_has_the_model(frame, outcomes):

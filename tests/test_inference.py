@@ -663,6 +663,10 @@ def test_a_collinear_column_is_not_tested(name):
         found = proportional_hazards_test(model, doubled, face.y)
     assert found.table["chisq"].isna().tolist() == [False, False, False, False, True, False]
     np.testing.assert_allclose(found.table.drop(index="x4"), expected, rtol=1e-5)
+    with pytest.warns(UserWarning, match="do not determine"):
+        some = proportional_hazards_test(model, doubled, face.y, [4, 1], groups={"a": [0, 1, 4]})
+    np.testing.assert_allclose(some.table.loc["a"], expected.loc["x1"], rtol=1e-5)
+    assert some.row_of.to_dict() == {"x4": 0, "x1": 0}
     assert "GLOBAL chi2(4) = " in repr(found)
 
 
@@ -790,6 +794,8 @@ def test_bad_clusters(cox):
     model = face.fit(alpha=0.0)
     with pytest.raises(ValueError, match=r"divides the matched set \d+ \(row \d+\), but the exact"):
         wald(model, X, face.y, cluster=np.arange(len(SUBJECT)), **face.arguments())
+    with pytest.raises(ValueError, match=r'no terms for parts of a set\. .* ties="efron" or'):
+        residuals(model, X, face.y, "dfbeta", **face.arguments())
 
 
 def test_bad_kinds_of_residuals(cox):

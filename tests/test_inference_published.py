@@ -103,6 +103,18 @@ def test_proportional_hazards(name):
     assert found.table["df"].tolist() == [1] * X.shape[1] + [X.shape[1]]
 
 
+def test_proportional_hazards_of_terms():
+    """cox.zph(fit)$table of R's survival 3.5.3, where the columns of `cell` are a matrix."""
+    _, model, X, y, rows = cox_fit("veteran-weights-efron")
+    groups = [None, "cell", "cell", "cell", None, None, None]
+    found = proportional_hazards_test(model, X, y, groups=groups, **rows)
+    expected = [0.90741006077, 23.00123552437, 11.67585484951, 0.48204772137, 2.22580389679]
+    np.testing.assert_allclose(found.table["chisq"], [*expected, 37.01800018927], rtol=1e-7)
+    assert found.table["df"].tolist() == [1, 3, 1, 1, 1, 7]
+    assert found.table.index.tolist() == ["x0", "cell", "x4", "x5", "x6", "GLOBAL"]
+    assert "over km: 7 columns, GLOBAL chi2(7)" in repr(found)
+
+
 def fine_gray_fit(case, ties):
     X, data, rows = read(case)
     rows = {"strata": rows["strata"]} if "strata" in rows else {}

@@ -521,7 +521,7 @@ def test_what_cannot_be_taken_says_what_can():
 
 def test_names_that_a_fit_does_not_know_have_a_remedy():
     pipe = pipe_of(RAW, clone(LASSO).set_params(penalty_factor={"drug_b": 0.0}))
-    with pytest.raises(ValueError, match="In a pipeline NamedColumns, around the transformers"):
+    with pytest.raises(ValueError, match=r"In a pipeline call set_output.*in NamedColumns"):
         pipe.fit(MISSING, Y)
     pipe_of(NamedColumns(RAW), pipe[-1]).fit(MISSING, Y)
 

@@ -464,7 +464,7 @@ def test_bootstrap_refuses():
 # -- Schoenfeld residuals ---------------------------------------------------------------------
 
 
-def schoenfeld_test(transform="km"):
+def schoenfeld_test(transform="km", **groups):
     """Of the 137 men of survival's veteran."""
     data, y = load_veterans_lung_cancer()
     X = data[["Karnofsky_score", "Age_in_years"]].div(10).set_axis(["karno", "age"], axis=1)
@@ -473,7 +473,7 @@ def schoenfeld_test(transform="km"):
         X[cell] = (data["Celltype"] == cell).astype(float)
     y = surv(y["Status"], y["Survival_in_days"])
     model = CoxLassoCCD(alpha=0, ties="efron", tol=1e-10).fit(X, y)
-    return proportional_hazards_test(model, X, y, transform=transform)
+    return proportional_hazards_test(model, X, y, transform=transform, **groups)
 
 
 def test_schoenfeld_curves():
@@ -507,6 +507,13 @@ def test_schoenfeld_columns_level_and_time():
     wide = SchoenfeldDisplay.from_result(result, columns="adeno")
     height = [np.ptp(d.areas_[0].get_paths()[0].vertices[:, 1]) for d in (display, wide)]
     assert height[0] < height[1]
+
+
+def test_schoenfeld_of_factors():
+    result = schoenfeld_test(groups={"cell": ["smallcell", "adeno", "squamous"]})
+    display = SchoenfeldDisplay.from_result(result, columns=["adeno", "age"])
+    assert [ax.get_title() for ax in display.axes_] == ["adeno, p of cell 0.0019", "age, p 0.17"]
+    np.testing.assert_array_equal(display.points_[0].get_offsets()[:, 1], result.residuals[:, 4])
 
 
 def test_schoenfeld_refuses():

@@ -21,6 +21,7 @@ from sksurvgpu import (
     LogisticCCD,
     NamedColumns,
     PoissonCCD,
+    SplineColumns,
     case_series,
     information_criteria,
     make_pipeline,
@@ -311,6 +312,18 @@ def test_contrasts_of_a_table():
     assert result.test(contrasts=differences, values=found.coef).statistic == pytest.approx(0)
     with pytest.raises(ValueError, match="names column 'height'"):
         result.contrast(differences.assign(height=1.0))
+
+
+def test_splines_with_chosen_knots():
+    """coxph of bs(age, knots = c(50, 60), Boundary.knots = c(40, 70)), ages within, and karno."""
+    X, y, _ = veterans()
+    columns = SplineColumns(columns=["age"], knots={"age": [4, 5, 6, 7]})
+    model = make_pipeline(columns, CoxLassoCCD(**TIGHT)).fit(X[["age", "karno"]], y)
+    assert model[-1].log_likelihood_ == pytest.approx(-482.6735594627, rel=1e-11)
+    assert model[-1].coef_[0] == pytest.approx(-0.32673604325, rel=1e-7)
+    found = model.predict(X[["age", "karno"]].iloc[:5])
+    expected = [-0.25623693221, 0.35512186657, 0.10162130108, -0.29006827658]
+    np.testing.assert_allclose(found[1:] - found[0], expected, rtol=1e-7)
 
 
 def test_factors_of_an_encoder_behind_another_step():

@@ -5,6 +5,7 @@ from abc import abstractmethod
 import numpy as np
 from pandas import DataFrame, concat
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._versioned import Versioned
@@ -17,18 +18,33 @@ from .effects import read_estimates
 from .prepare import documented, header_of, input_names
 
 
+@documented
 class MadeColumns(Versioned, TransformerMixin, BaseEstimator):
     """Transformers whose fit writes the names of their columns, those of a `Design`."""
 
-    def set_output(self, *, transform=None):
-        """Leave the output as it is, whatever a pipeline asks of its steps: a `Design` has names.
+    def transform(self, X):
+        """Make the columns of rows.
 
-        Parameters
-        ----------
-        transform : ignored
+        <<like_fitted>>
+        X : Design of shape (n_rows, n_made)
+            With names. After ``set_output(transform="pandas")`` a frame, in which columns that were
+            computed from others are stored.
         """
-        del transform
-        return self
+        check_is_fitted(self)
+        made, asked = self._make(X), _get_output_config("transform", self)["dense"]
+        if asked == "default":
+            return made
+        if asked == "polars":
+            raise ValueError(
+                "frames of polars have no sparse columns; take set_output(transform='pandas') of "
+                f"{type(self).__name__}, or 'default' for a Design, which has names, too."
+            )
+        frame = build_design(made, may_be_computed=True).to_frame()
+        return frame.set_axis(X.index) if isinstance(X, DataFrame) else frame
+
+    @abstractmethod
+    def _make(self, X):
+        """Columns of rows as a design, or `X` where there is nothing to make."""
 
     def get_feature_names_out(self, input_features=None):
         """Names of the columns.
@@ -66,7 +82,7 @@ class MadeColumns(Versioned, TransformerMixin, BaseEstimator):
 
 
 @documented
-class AdditiveColumns(MadeColumns, auto_wrap_output_keys=None):
+class AdditiveColumns(MadeColumns):
     """Columns of some variables, in place of these; others stay, and come first."""
 
     def fit(self, X, y=None):
@@ -98,14 +114,7 @@ class AdditiveColumns(MadeColumns, auto_wrap_output_keys=None):
         check_column_names(self._names_out, "X")
         return self
 
-    def transform(self, X):
-        """Columns of rows.
-
-        <<like_fitted>>
-        X : Design
-            Other columns as they are, then those of each variable.
-        """
-        check_is_fitted(self)
+    def _make(self, X):
         design = self._read(X)
         others = np.setdiff1d(np.arange(design.n_columns), self.variables_)
         values = [values_of(design, j) for j in self.variables_]

@@ -166,7 +166,8 @@ def find_column(column, argument, n_columns, names):
     if names is None:
         raise ValueError(
             f"`{argument}` names column {column!r}, but `X` has no column names; use positions "
-            "or pass a DataFrame. In a pipeline NamedColumns, around the transformers, names them."
+            "or pass a DataFrame. In a pipeline call set_output(transform='pandas'), so that its "
+            "transformers keep names, or wrap those whose output is sparse in NamedColumns."
         )
     matches = np.flatnonzero(np.asarray(names, dtype=object) == column)
     if matches.size == 1:

@@ -28,7 +28,7 @@ IDENTIFIER = 100
 
 
 @documented
-class CategoryColumns(MadeColumns, auto_wrap_output_keys=None):
+class CategoryColumns(MadeColumns):
     """Turn categorical columns of a table into an indicator for each level.
 
     Other columns stay as they are, in their place. `fit` learns the levels; other tables get the
@@ -79,9 +79,10 @@ class CategoryColumns(MadeColumns, auto_wrap_output_keys=None):
     Notes
     -----
     `transform` returns a `Design`, in which an indicator is the numbers of its rows; arrays and
-    sparse matrices, which have no categories, and designs are returned as they are. Missing numbers
-    are refused: fill them before, by scikit-learn's ``SimpleImputer`` in a ``ColumnTransformer``
-    whose other columns pass.
+    sparse matrices, which have no categories, and designs are returned as they are. Within a
+    ``ColumnTransformer`` it makes frames with sparse columns, which that has to ask for, by
+    ``set_output(transform="pandas")``. Missing numbers are refused: fill them before, by
+    scikit-learn's ``SimpleImputer`` in a ``ColumnTransformer`` whose other columns pass.
 
     Examples
     --------
@@ -160,14 +161,7 @@ class CategoryColumns(MadeColumns, auto_wrap_output_keys=None):
         self.report_ = DataFrame(lines, columns=["column", "level", "rows", "becomes"])
         self._read_numbers(frame)
 
-    def transform(self, X):
-        """Make the columns of the table that was fitted.
-
-        <<like_fitted>>
-        X : Design of shape (n_rows, n_made)
-            With names.
-        """
-        check_is_fitted(self)
+    def _make(self, X):
         frame = _open(X)
         validate_data(self, header_of(X), reset=False, skip_check_array=True)
         if not self._name_of and frame is None:

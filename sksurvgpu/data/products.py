@@ -2,7 +2,6 @@
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from . import options
 from .additive import MadeColumns
@@ -19,7 +18,7 @@ COUNTED = 2**23  # pairs whose rows are counted at once
 
 
 @documented
-class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
+class ProductColumns(MadeColumns):
     """Add products of pairs of columns (interactions), for effects that depend on other columns.
 
     Products are not stored: each pass over the rows computes them from their two columns. Half a
@@ -129,14 +128,7 @@ class ProductColumns(MadeColumns, auto_wrap_output_keys=None):
             self.groups_ = np.array([*labels, *joined], dtype=object)
         return self
 
-    def transform(self, X):
-        """Columns of rows.
-
-        <<like_fitted>>
-        X : Design
-            All columns as they are, then the products.
-        """
-        check_is_fitted(self)
+    def _make(self, X):
         parts = [self._read(X)]
         if len(self.pairs_):
             largest = largest_values(parts[0])[self.pairs_].prod(axis=1)

@@ -10,6 +10,7 @@ uncorrelated with it and with each other, of variances 1, :math:`\mu_2 / \mu_1, 
 as they wind more (Demmler and Reinsch 1975).
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import options
 from .additive import AdditiveColumns
+from .by_column import by_column
 from .design.bands import BandColumns
 from .prepare import documented, input_names
+from .vectors import check_numbers
 
 MOST_KNOTS = 10_000
 MOST_SMOOTH = 200  # knots of smooth functions, whose matrices have their square
@@ -34,7 +37,7 @@ class _Basis(NamedTuple):
 
 
 @documented
-class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
+class SplineColumns(AdditiveColumns):
     """B-splines of numeric columns, for smooth effects; four per row are not zero.
 
     A model of these columns is a sum of smooth functions. The first spline of each column is left
@@ -55,6 +58,8 @@ class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
         any number of knots. The first column of a variable, which has its name, is then linear,
         and a function without the others is a straight line; all are scaled alike, whatever the
         unit of the variable. It needs ``degree`` from 2 on.
+    knots : dict of {str or int: array-like}, optional
+        Ascending knots of some of these columns, by name or position, the outermost among them.
 
     Attributes
     ----------
@@ -87,11 +92,12 @@ class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
     [4.0, 3.9]
     """
 
-    def __init__(self, *, columns=None, n_knots=8, degree=3, smooth=False):
+    def __init__(self, *, columns=None, n_knots=8, degree=3, smooth=False, knots=None):
         self.columns = columns
         self.n_knots = n_knots
         self.degree = degree
         self.smooth = smooth
+        self.knots = knots
 
     @property
     def knots_(self):
@@ -113,10 +119,30 @@ class SplineColumns(AdditiveColumns, auto_wrap_output_keys=None):
         if self.smooth and self.degree == 1:
             raise ValueError("`degree` is 1, must be from 2 to 5 for smooth functions.")
 
+    def _choose(self, design):
+        chosen, names = super()._choose(design), getattr(self, "feature_names_in_", None)
+        given, self._given = {} if self.knots is None else self.knots, {}
+        if not isinstance(given, Mapping):
+            options.refuse(given, "knots", "must be a dictionary {column: knots}", TypeError)
+        for j, (column, knots) in by_column(given, "knots", design.n_columns, names).items():
+            place = f"knots[{column!r}]"
+            if j not in chosen:
+                raise ValueError(f"`{place}` is of a column that stays as it is; see `columns`.")
+            knots = self._given[input_names(self)[j]] = check_numbers(knots, place)
+            most = MOST_SMOOTH if self.smooth else MOST_KNOTS
+            if not 2 <= len(knots) <= most or not (np.diff(knots) > 0).all():
+                rule = f"must be from 2 to {most:,} ascending numbers"
+                raise ValueError(f"`{place}` is {knots.tolist()!r:.60}, {rule}.")
+        return chosen
+
     def _learn(self, values, name):
         knots = np.unique(np.quantile(values, np.linspace(0.0, 1.0, self.n_knots)))
-        if len(knots) < 2:
-            raise ValueError(f"`X` column {name!r} has one value, and no spline; leave it out.")
+        knots = self._given.get(name, knots)
+        if len(np.unique(np.clip(values, knots[0], knots[-1]))) < 2:
+            within = " within its `knots`" if name in self._given else ""
+            raise ValueError(
+                f"`X` column {name!r} has one value{within}, and no spline; leave it out."
+            )
         return _Basis(knots, self._combine(knots, values) if self.smooth else None)
 
     def _labels(self, name, known):

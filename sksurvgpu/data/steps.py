@@ -10,7 +10,7 @@ from .prepare import documented, input_names
 
 
 @documented
-class StepColumns(AdditiveColumns, auto_wrap_output_keys=None):
+class StepColumns(AdditiveColumns):
     """Steps of numeric columns: for each threshold a column of ones where the number is above it.
 
     A model of these columns is a sum of step functions, and the lasso chooses where they step: its

@@ -15,18 +15,19 @@ from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
-from pandas import DataFrame, Index
+from pandas import DataFrame, Index, Series
 from scipy.stats import chi2
 
 from .._tables import MOST_OF_A_FIT, Result, counted
 from ..data.by_column import find_column
 from ..data.options import choice
 from ..estimators.fitted import fitted_of
-from ..information.inverse import invert
 from ..information.views import view_of
 from ..patterns.risk_sets.information import RiskSetView
+from ..penalties.labels import read_labels
 from ._covariance import invert_information
 from ._rows import documented, open_rows, require_unpenalized
+from .joint import quadratic_form
 from .residuals import open_survival_fit, scale_schoenfeld, schoenfeld_of
 
 INSTEAD = (
@@ -42,8 +43,9 @@ class ProportionalHazardsResult(Result):
     Attributes
     ----------
     table : pandas.DataFrame
-        ``chisq``, ``df`` and ``p_value`` of every tested column, and of all of them together in the
-        last row, ``GLOBAL``. Columns that depend on those before them are left out, and NaN.
+        ``chisq``, ``df`` and ``p_value`` of every tested column, or of the columns of each group,
+        and of all of them together in the last row, ``GLOBAL``. Columns that depend on those before
+        them are left out, and NaN where they are by themselves.
     time : ndarray of shape (n_events,)
         Times of the events, in the order of strata and time.
     transformed_time : ndarray of shape (n_events,)
@@ -53,6 +55,8 @@ class ProportionalHazardsResult(Result):
         show how a coefficient changes.
     transform : str
         Name of the function of time.
+    row_of : pandas.Series or None
+        With groups the position in `table` of the row of each tested column, by its name.
 
     Examples
     --------
@@ -73,18 +77,19 @@ class ProportionalHazardsResult(Result):
     transformed_time: np.ndarray
     residuals: np.ndarray
     transform: str
+    row_of: Any = None
     _most_rows = MOST_OF_A_FIT
 
     def _title(self) -> str:
         chisq, df, p = self.table.iloc[-1]  # a feature may have this name, too
-        of = f"{self.transform}: {counted(len(self.table) - 1, 'columns')}"
+        of = f"{self.transform}: {counted(self.residuals.shape[1], 'columns')}"
         test = f"chi2({df:g}) = {chisq:.4g}, p = {p:.3g}"
         return f"Test of proportional hazards over {of}, GLOBAL {test}"
 
 
 @documented
 def proportional_hazards_test(
-    estimator, X, y, columns=None, transform="km", **fit_params
+    estimator, X, y, columns=None, transform="km", *, groups=None, **fit_params
 ) -> ProportionalHazardsResult:
     """Test whether coefficients of a Cox or Fine-Gray model change with a function of time.
 
@@ -99,6 +104,9 @@ def proportional_hazards_test(
         Function of time: one minus the Kaplan-Meier curve just before it (with competing events,
         the cumulative incidence), its rank among all times, the time itself, its logarithm, or a
         function of an array of times.
+    groups : array-like of shape (n_features,), dict or "prefix", optional
+        Columns that are tested together, such as levels of a factor or splines of a variable, as
+        `GroupLasso` takes them: what `groups_from` tells of a transformer, say.
     <<more_of_fit>>
 
     Returns
@@ -109,8 +117,8 @@ def proportional_hazards_test(
     Notes
     -----
     The score test of ``cox.zph`` in version 3 of R's survival, not the correlation test of earlier
-    versions. For a Fine-Gray model it takes the weights of rows that stay after a competing event
-    as known.
+    versions; with `groups` that of its terms. For a Fine-Gray model it takes the weights of rows
+    that stay after a competing event as known.
 
     Examples
     --------
@@ -121,10 +129,20 @@ def proportional_hazards_test(
     >>> model = CoxLassoCCD(alpha=0).fit(data.X, data.y)
     >>> proportional_hazards_test(model, data.X, data.y, [2], np.sqrt).table.index.tolist()
     ['x2', 'GLOBAL']
+
+    Of a factor, whose columns are tested together:
+
+    >>> proportional_hazards_test(model, data.X, data.y, groups={"site": [1, 2]})
+    <Test of proportional hazards over km: 3 columns, GLOBAL chi2(3) = ..., p = ...>
+               chisq df p_value
+    x0      0.000428  1  0.9835
+    site       ...
+    ...
     """
     estimator, X = open_survival_fit(estimator, "test of proportional hazards", X)
     require_unpenalized(estimator, "the test of proportional hazards", INSTEAD)
     tested = _positions(estimator, columns)
+    names, row_of = _rows_of(estimator, groups, tested)
     rows = open_rows(estimator, X, y, fit_params)
     if rows.plan.n_pieces > 1:
         raise ValueError(
@@ -140,18 +158,19 @@ def proportional_hazards_test(
     score_time /= np.abs(score_time).max()  # any scale does
     slope = (rows.weight[event] * score_time) @ schoenfeld
     variance, size = _variance_of_slope(view, score_time, inverse)
-    single = np.diagonal(inverse.mask(variance))[tested]
-    finite = ~estimator.infinite_[tested]  # the others have nothing left to test
-    kept = tested[finite]
-    joint = invert(variance[np.ix_(kept, kept)], size[kept])
+    kept = inverse.identified[tested]
+    members = [tested[kept & (row_of == k)] for k in range(len(names))]
+    members.append(tested[~estimator.infinite_[tested]])  # the others have nothing left to test
+    tests = [quadratic_form(slope[own], variance[np.ix_(own, own)], size[own]) for own in members]
     scaled = scale_schoenfeld(schoenfeld, inverse, estimator.coef_)
-    names = fitted_of(estimator).names
+    of_columns = None if groups is None else Series(row_of, fitted_of(estimator).names[tested])
     return ProportionalHazardsResult(
-        table=_table(slope[tested], single, joint, finite, names[tested]),
+        table=_table(tests, names),
         time=time,
         transformed_time=transformed,
         residuals=scaled[:, tested],
         transform=_name_of(transform),
+        row_of=of_columns,
     )
 
 
@@ -168,6 +187,16 @@ def _positions(estimator, columns) -> np.ndarray:
     if len(set(found)) < len(found):
         raise ValueError(f"`columns` is {listed!r}, which names a column twice.")
     return np.array(found)
+
+
+def _rows_of(estimator, groups, tested) -> tuple[list, np.ndarray]:
+    """Names of the rows of the table, and the row of each of the columns to test."""
+    n, names = estimator.n_features_in_, getattr(estimator, "feature_names_in_", None)
+    labels = [None] * n if groups is None else read_labels(groups, n, names)
+    names, row_of = fitted_of(estimator).names, {}
+    keys = [(j, names[j]) if labels[j] is None else (-1, labels[j]) for j in tested]
+    rows = [row_of.setdefault(key, len(row_of)) for key in keys]
+    return [name for _, name in row_of], np.array(rows)
 
 
 def _transform(transform, rows, time) -> np.ndarray:
@@ -258,12 +287,11 @@ def _variance_of_slope(view, score_time, inverse) -> tuple[np.ndarray, np.ndarra
     return second - first @ inverse.matrix @ first, size
 
 
-def _table(slope, variance, joint, finite, names):
-    """Tests of single columns, and of all that are `finite` together."""
-    together = slope[finite] @ joint.matrix @ slope[finite] if joint.rank else np.nan
-    chisq = np.append(slope**2 / variance, together)
-    df = np.append(np.ones(len(slope), np.int64), joint.rank)
+def _table(tests, names):
+    """Tests of rows, and of all columns together."""
+    chisq, df = np.array(tests).T
+    chisq[df == 0] = np.nan
     return DataFrame(
-        {"chisq": chisq, "df": df, "p_value": chi2.sf(chisq, df)},
+        {"chisq": chisq, "df": df.astype(np.int64), "p_value": chi2.sf(chisq, df)},
         index=Index([*names, "GLOBAL"], name="feature"),
     )

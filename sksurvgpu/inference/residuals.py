@@ -15,6 +15,11 @@ from ._covariance import invert_information
 from ._row_residuals import KINDS_OF_ROWS, deviance_of
 from ._rows import documented, open_fit, open_rows, require_unpenalized
 
+OF_APPROXIMATIONS = (
+    ", whose exact likelihood has no terms for parts of a set. The others are those of fits with "
+    'ties="efron" or "breslow", which is the same model where each set has one case'
+)
+
 
 @documented
 def residuals(estimator, X, y, kind=None, **fit_params) -> np.ndarray:
@@ -92,6 +97,8 @@ def _find_kind(view: View, kind) -> tuple[Callable[..., np.ndarray], bool]:
         kinds = _KINDS_OF_SUBSETS
     kind = next(iter(kinds)) if kind is None else kind
     hint = f". {_NAMES_IN_R[kind].removesuffix('.')}" if kind in _NAMES_IN_R else ""
+    if kinds is _KINDS_OF_SUBSETS and kind in _KINDS:
+        hint = OF_APPROXIMATIONS
     options.choice(kind, "kind", kinds, f" for a {type(view.rows.estimator).__name__}{hint}")
     return kinds[kind]
 

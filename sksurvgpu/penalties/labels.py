@@ -58,10 +58,11 @@ def groups_from(source, prefix_sep="_"):
     if not hasattr(source, "output_indices_"):  # of a ColumnTransformer
         return _only_shared(_origins(names, _names_in(source), prefix_sep))
     labels, inputs = [None] * len(names), np.array(_names_in(source), dtype=object)
-    for step, _, columns in source.transformers_:
+    for step, transformer, columns in source.transformers_:
         part, own = source.output_indices_[step], [str(name) for name in _chosen(inputs, columns)]
         plain = [name.removeprefix(f"{step}__") for name in names[part]]
-        labels[part] = _origins(plain, own, prefix_sep)
+        known = getattr(transformer, "groups_", None)
+        labels[part] = _origins(plain, own, prefix_sep) if known is None else known.tolist()
     return _only_shared(labels)
 
 
@@ -125,6 +126,16 @@ def _prefixes(name, prefix_sep):
 
 def read_groups(groups, n_columns, names, prefix_sep="_"):
     """Group of every column, int64 (n_columns,), -1 for none; and the groups' labels."""
+    found = read_labels(groups, n_columns, names, prefix_sep)
+    labels = list(dict.fromkeys(label for label in found if label is not None))
+    if not labels:
+        raise ValueError("`groups` has no group: all labels are None; leave `penalty` out.")
+    position = {label: g for g, label in enumerate(labels)}
+    return np.array([-1 if label is None else position[label] for label in found]), labels
+
+
+def read_labels(groups, n_columns, names, prefix_sep="_"):
+    """Label of the group of every column, None for none."""
     if isinstance(groups, str):
         found = _guess(groups, names, prefix_sep)
     elif isinstance(groups, Mapping):
@@ -133,11 +144,7 @@ def read_groups(groups, n_columns, names, prefix_sep="_"):
         found = _by_mapping(dict(enumerate(groups)), n_columns, names)
     else:
         found = _by_label(groups, n_columns)
-    labels = list(dict.fromkeys(label for label in found if not _is_none(label)))
-    if not labels:
-        raise ValueError("`groups` has no group: all labels are None; leave `penalty` out.")
-    position = {label: g for g, label in enumerate(labels)}
-    return np.array([-1 if _is_none(label) else position[label] for label in found]), labels
+    return [None if _is_none(label) else label for label in found]
 
 
 def _is_none(label):

@@ -51,7 +51,8 @@ class SchoenfeldDisplay(Display):
     def __init__(self, result, columns=None, *, level=0.95):
         if not hasattr(result, "transformed_time"):
             raise wrong_type("result", result, "; pass what proportional_hazards_test returns")
-        names = result.table.index[:-1].astype(str)  # without that of all together
+        names = result.table.index[:-1]  # without that of all together
+        names = (names if result.row_of is None else result.row_of.index).astype(str)
         self.level, self.result = check_level(level), result
         rows = choose_rows(names, names if columns is None else columns)
         self.rows = [k for k in rows if np.isfinite(result.residuals[:, k]).all()]
@@ -89,14 +90,18 @@ class SchoenfeldDisplay(Display):
 
         <<display>>
         """
-        tests = self.result.table.iloc[self.rows]
+        table, row_of = self.result.table, self.result.row_of
+        tests = table.iloc[self.rows if row_of is None else row_of.iloc[self.rows]]
+        names = tests.index if row_of is None else row_of.index[self.rows]
         with self._on_panels(axes, len(self.rows), "column", PANEL_SIZE) as panels:
             self.points_, self.curves_, self.constants_, self.areas_ = [], [], [], []
             for ax, row in zip(panels, self.rows, strict=True):
                 self._draw_panel(ax, self.result.residuals[:, row])
             self._name_axes_of_figure(axes, "time", "coefficient")
+            parts = zip(names, tests.index, strict=True)
+            of = ["" if name == row else f" of {row}" for name, row in parts]
             p_values = [in_column(p, "p") for p in tests["p_value"]]
-            title_panels(panels, map("{}, p {}".format, tests.index, p_values))
+            title_panels(panels, map("{}, p{} {}".format, names, of, p_values))
         return self
 
     def _draw_panel(self, ax, residuals):

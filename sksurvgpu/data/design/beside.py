@@ -6,6 +6,7 @@ Functions take designs and make others by `replace`; `columns`, which calls them
 from dataclasses import replace
 
 import numpy as np
+from pandas import DataFrame
 from scipy.sparse import csc_array
 
 from ..._memory import available
@@ -90,6 +91,14 @@ def to_csc(design):
     X = csc_array((data, indices, indptr.astype(index_type)), shape=design.shape)
     X.eliminate_zeros()
     return X
+
+
+def to_frame(design):
+    """Columns of a design, none of which is computed, as a frame; dense ones are dense."""
+    frame = DataFrame.sparse.from_spmatrix(to_csc(design), columns=design.names)
+    for j in np.flatnonzero(design.kind == DENSE):
+        frame.isetitem(j, design.stored_values(j))
+    return frame
 
 
 def join_names(names, others):

@@ -15,7 +15,7 @@ from pandas import DataFrame, Index
 from ..._threads import over_columns
 from ..._versioned import Versioned
 from ..by_column import check_names
-from .beside import join_names, side_by_side, store, to_csc
+from .beside import join_names, side_by_side, store, to_csc, to_frame
 from .computed import ComputedColumns
 from .kernels import (
     COMPUTED,
@@ -94,6 +94,7 @@ class Design(Versioned):
 
     # Without it Python would iterate over rows by index, of which each were a design.
     __iter__ = None
+    ndim = 2
 
     @classmethod
     def of(cls, X, names=None) -> "Design":
@@ -124,7 +125,8 @@ class Design(Versioned):
     def __array__(self, dtype=None, copy=None):
         raise TypeError(
             "a Design is not made dense by itself; pass it to estimators of this package, or take "
-            "X.to_scipy(), or X.to_scipy().toarray() where memory allows."
+            "X.to_scipy(), X.to_frame(), or X.to_scipy().toarray() where memory allows; in a "
+            "ColumnTransformer of scikit-learn, set_output(transform='pandas')."
         )
 
     def __getitem__(self, key) -> "Design":
@@ -294,6 +296,16 @@ class Design(Versioned):
             In float64, with sorted indices and without stored zeros.
         """
         return to_csc(self.stored())
+
+    def to_frame(self):
+        """Copy the columns into a table.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            In float64; columns that the design has dense are dense, others sparse.
+        """
+        return to_frame(self.stored())
 
     def describe(self, groups=None, weights=None, *, n_threads: int = 1):
         """Describe every column, in all rows or in groups of them, in one pass.
