@@ -20,8 +20,6 @@ from .problems import Data, write_problem
 from .processes import ROOT, call, environment, in_turn, memory_mb, run, timed
 from .report import Option, columns, lines, read, save
 
-# -- paths ------------------------------------------------------------------------------------
-
 # name -> (simulator, rows, columns, penalties, last penalty over the largest; None is sqrt(2))
 DESIGNS = {
     "ehr": ("simulate_ehr", 100_000, 2_000, 40, 0.01),
@@ -91,8 +89,6 @@ def _median(function, repeats):
     runs = [timed(function) for _ in range(repeats)]
     return statistics.median(seconds["seconds"] for _, seconds in runs), runs[-1][0]
 
-
-# -- resampling -------------------------------------------------------------------------------
 
 N_FOLDS, N_REPEATS, N_PENALTIES, N_REPLICATES = 10, 10, 10, 200
 RESAMPLING = columns(
@@ -217,8 +213,6 @@ def measure_cyclops(options):
     return {**found, "mb_gained": None, "note": note}
 
 
-# -- outcomes ---------------------------------------------------------------------------------
-
 SHARE_AT_RISK, FOLLOW_UP = 0.95, 730.0
 LEAST_EVENTS, MOST_EVENTS = 0.002, 0.03  # shares of the rows, of the outcomes
 CASES = ("coefficients", "profile", "cross-validation", "treatment")
@@ -322,8 +316,6 @@ def _simulate_outcomes(rows, columns, n_outcomes):
         outcomes[f"outcome {k}"] = surv(time_ <= end, np.ceil(np.minimum(time_, end)))
     return X, outcomes, rng.random(rows) < SHARE_AT_RISK
 
-
-# -- threads ----------------------------------------------------------------------------------
 
 # (rows, columns, replicates), a second or two of each
 SIZES = (

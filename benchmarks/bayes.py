@@ -235,9 +235,6 @@ MEASURE = {
 }
 
 
-# -- tables -----------------------------------------------------------------------------------
-
-
 def judge(content):
     """Figures beside what was aimed at; nothing where none is known."""
 

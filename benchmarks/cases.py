@@ -153,8 +153,6 @@ def _of_others():
     yield Case("cox-0", title, draws.draw_cox_dense, size, 0.0, excluded=NO_LASSO)
 
 
-# -- paths of penalties from the largest of use ------------------------------------------------
-
 WIDE_SHARE, WIDE_STEPS = 0.05, 100
 WIDE_SIZES = {
     "cox": ((250, 6_000), (400, 8_000), (300, 20_000), (1_000, 20_000)),
@@ -179,8 +177,6 @@ def _wide():
 CASES = {case.name: case for case in (*_of_cox(), *_of_others())}
 WIDE = {case.name: case for case in _wide()}
 MODELS = tuple(dict.fromkeys(case.model for case in CASES.values()))
-
-# -- this package ---------------------------------------------------------------------------------
 
 ESTIMATORS = {
     "cox": "CoxLassoCCD",

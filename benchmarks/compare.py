@@ -30,9 +30,6 @@ SAME = 1e-9  # relative difference of objectives that nobody is told of
 QUICK_COHORTS = 4
 
 
-# -- one design, in a process that has imported the package of some tree --------------------------
-
-
 def measure_design(name, quick=False):
     """One row of the table."""
     from .kinds import DESIGNS
@@ -102,8 +99,6 @@ def _without_objective(coef, others):
     facts = {"iterations": None, "kkt": None, "objectives": []}
     return {**facts, "others": np.asarray(others, float).ravel().tolist(), **_last(coef)}
 
-
-# -- all designs ----------------------------------------------------------------------------------
 
 ABOUT_TREES = """
 ``--tree`` is another checkout, whose package is measured by the benchmarks and on the data of this
@@ -251,9 +246,6 @@ def _largest_difference(a, b):
     known = np.isfinite(a) & np.isfinite(b)
     change = (b - a)[known] / np.maximum(np.abs(a[known]), np.finfo(float).tiny)
     return float(change[np.abs(change).argmax()]) if known.any() else None
-
-
-# -- two commits, short designs -------------------------------------------------------------------
 
 
 def main_compare(arguments=None):

@@ -19,8 +19,6 @@ from .problems import Data, write_problem
 from .processes import call, forget_peak, in_turn, least, memory_mb, timed
 from .report import Option, columns, lines, read, save
 
-# -- operations -------------------------------------------------------------------------------
-
 _seconds = partial(least, rounds=5)
 
 
@@ -100,8 +98,6 @@ def _of_matrices(p):
         "ELEMENT_SOLVED": 1e9 * _seconds(lambda: cho_factor(matrix)) / p**3,
     }
 
-
-# -- passes over X, and memory ----------------------------------------------------------------
 
 PASS_COLUMNS, DENSITY = 1_000, 0.05
 PASS_ITERATIONS, ROUNDS = 5, 3

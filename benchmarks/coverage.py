@@ -37,8 +37,6 @@ def _share_error(share, count):
     return float(np.sqrt(share * (1.0 - share) / count))
 
 
-# -- one coefficient --------------------------------------------------------------------------
-
 EFFECT, NUISANCE, N_ACTIVE, LEVEL = 0.5, 0.25, 4, 0.95
 # name -> (model, rows, nuisance columns, alpha, whether treatment depends on the nuisance)
 DESIGNS = {
@@ -123,8 +121,6 @@ def judge(intervals):
     found |= {"above": above, "error": _share_error(share, n), "seconds": float(seconds.sum())}
     return {**found, "width": float(np.median(upper - lower))}
 
-
-# -- all coefficients -------------------------------------------------------------------------
 
 EFFECTS = (0.5, -0.5, 0.3, 0.8)
 KINDS = ("wald", "inverse", "quadratic")
@@ -217,8 +213,6 @@ def _judge_all(tables, coef):
         "width": float(np.median(upper - lower)),
     }
 
-
-# -- the study of the documentation -----------------------------------------------------------
 
 PAGE = ROOT / "docs" / "examples" / "cohort_study.rst"
 SIZE_LINE = re.compile(r"^n_persons, n_codes, n_records, seed = .*$", re.MULTILINE)

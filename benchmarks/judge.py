@@ -63,9 +63,6 @@ class Certificate:
         }
 
 
-# -- likelihoods ------------------------------------------------------------------------------
-
-
 class Cox:
     """Breslow's partial likelihood; running sums by doubling, O(n log n)."""
 

@@ -66,9 +66,6 @@ def _path_of(data, last, steps):
     return np.geomspace(1.0, last, steps) * _largest(data) / len(data.y)
 
 
-# -- indicators of the papers -----------------------------------------------------------------
-
-
 def papers(rows, columns, *, rows_a_stratum=None, has_ties=False, entry=False, **parameters):
     """Independent indicators, gamma = sqrt(2), unless `strength` says otherwise."""
     n_strata = 1 if rows_a_stratum is None else rows // rows_a_stratum
@@ -110,9 +107,6 @@ def dense_and_sparse(rows, columns, *, n_dense):
     return _fit(X, surv(failed <= lost, np.minimum(failed, lost)), PAPERS_PENALTY)
 
 
-# -- records and dense columns, at a share of the largest penalty -------------------------------
-
-
 def records(rows, columns, *, share, **parameters):
     """Clustered, near-duplicated indicators; functions of the columns' number may be given."""
     data = simulate_ehr(rows, columns, random_state=SEED)
@@ -151,9 +145,6 @@ def _path_task(X, y, alphas):
     return Task(partial(sksurvgpu.fit_path, model, X, y, alphas=alphas), X.shape)
 
 
-# -- many fits of one X -------------------------------------------------------------------------
-
-
 def folds(rows, columns, *, share):
     """Cross-validation of twenty penalties, all of them in all of ten folds."""
     data = simulate_ehr(rows, columns, random_state=SEED)
@@ -181,9 +172,6 @@ def outcomes(rows, columns, *, number):
     options = {"columns": 0, "intervals": "wald", "n_jobs": 1}
     call = partial(sksurvgpu.fit_outcomes, model, X, found, **options)
     return Task(call, X.shape)
-
-
-# -- all of them ----------------------------------------------------------------------------------
 
 
 def _bootstrap(rows, columns, number):
@@ -295,8 +283,6 @@ SHORT_DESIGNS = {
     "matched sets": _model(draws.draw_matched, 20_000, 200),
     "case series": _model(draws.draw_case_series, 50_000, 200),
 }
-
-# -- published cohorts ----------------------------------------------------------------------------
 
 SHARES = (0.1, 0.01)
 ROWS_A_COLUMN = 10  # with fewer there is no fit without a penalty

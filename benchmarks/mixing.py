@@ -126,9 +126,6 @@ def _autocovariance(draws):
     return np.fft.irfft(np.abs(transform) ** 2, length)[:, :n] / n
 
 
-# -- the least time of a sweep: operations and bytes at the rates of one core -----------------
-
-
 def measure_ceilings(order, n_bytes, repeats):
     """Rates of one core: products of matrices (flop/s), reading an array (bytes/s)."""
     matrix = np.random.default_rng(0).standard_normal((order, order))

@@ -116,7 +116,6 @@ def main_partition_batches(arguments=None):
     print(lines(BATCH_FITS, results))
 
 
-# -- in processes of their own ----------------------------------------------------------------
 def prepare(folder, simulator, shape, share):
     """Draw a problem and write it; its penalty, on the mean scale."""
     from scipy.sparse import save_npz

@@ -135,9 +135,6 @@ def write_problem(directory, data, penalty, penalty_max, tolerance, path=()):
             np.save(directory / f"{name}.npy", array)
 
 
-# -- draws ------------------------------------------------------------------------------------
-
-
 def draw_fine_gray(n_samples, n_features, *, density=0.05, random_state):
     """Fine and Gray's subdistribution with a competing event of opposite effects.
 
@@ -324,8 +321,6 @@ def _coefficients(n_features, spread, rng):
     coef[rng.permutation(n_features)[: int(ZERO_SHARE * n_features)]] = 0.0
     return coef
 
-
-# -- more than memory holds -------------------------------------------------------------------
 
 BATCH_DENSITY = 0.05
 EFFECT_SHARE, EFFECT_SPREAD = 0.1, 0.2  # columns that have an effect, and of which size

@@ -22,8 +22,6 @@ RESULTS = Path(__file__).resolve().parent / "results"
 SHORT = 4  # numbers of a list that the report shows
 PACKAGES = ("numpy", "scipy", "scikit-learn", "scikit-survival", "numba", "llvmlite")
 
-# -- options ----------------------------------------------------------------------------------
-
 
 class Option(NamedTuple):
     """A command's option by its default: a number, a text, a list of such, or a type without one.
@@ -78,8 +76,6 @@ def read(name, doc, arguments, quick="small problems of the same kinds", file=No
     return given
 
 
-# -- tables -----------------------------------------------------------------------------------
-
 COLUMN = re.compile(r"(?P<header>.*?)(?:=(?P<key>\w+))?(?::(?P<form>[^:\s]+))?")
 
 
@@ -126,9 +122,6 @@ def table(headers, rows, n_left=1):
 def number(value, form=".3g"):
     """A number as text, "-" where there is none."""
     return "-" if value is None else format(value, form)
-
-
-# -- files ------------------------------------------------------------------------------------
 
 
 def machine():
@@ -182,9 +175,6 @@ def _revision():
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
-
-
-# -- the report -------------------------------------------------------------------------------
 
 
 def main_report(arguments=None):

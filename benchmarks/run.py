@@ -33,8 +33,6 @@ PEERS = Path(__file__).resolve().parent / "peers"
 SKIPPED = 3  # a driver's exit code: it cannot run here or cannot solve this problem
 LAST_WORDS, NOTE_WIDTH = 100, 90  # characters of a failure's output, and of a note in the table
 
-# -- solvers ----------------------------------------------------------------------------------
-
 # Packages of the environments that ``python -m benchmarks peers FOLDER`` makes, one a solver: what
 # they need of other packages differs.
 ENVIRONMENTS = {
@@ -210,9 +208,6 @@ def _solve_once(solver, problem, options, tolerance):
     # R ends with "Execution halted", Python with its error.
     errors = [line for line in said if line.startswith("Error")] or said[-1:]
     return None, f"failed with exit code {status}: {errors[0].strip()[:LAST_WORDS]}"
-
-
-# -- cases ------------------------------------------------------------------------------------
 
 
 def main_run(arguments=None):

@@ -26,9 +26,6 @@ LARGEST_TILT = 150.0  # polyagamma's "devroye" breaks between here and 178
 MULTINOMIAL = ("gibbs", "hmc")
 
 
-# -- problems ---------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Linear:
     """y = X @ coef + standard normal noise; columns of mean zero and variance one."""
@@ -74,9 +71,6 @@ def multinomial(n, p, n_classes, common=None, seed=1):
     # The largest of predictor + Gumbel noise has the probabilities of the softmax.
     noise = rng.gumbel(size=(n, n_classes))
     return Multinomial(X, np.argmax(X @ coef + noise, axis=1), n_classes)
-
-
-# -- the package's ----------------------------------------------------------------------------
 
 
 class Driven:
@@ -198,9 +192,6 @@ def measure_chains(kind, problem, n_sweeps, repeats):
     }
 
 
-# -- plain ones -------------------------------------------------------------------------------
-
-
 class PublishedLasso:
     """Park and Casella's Gibbs sampler by the published route.
 
@@ -301,9 +292,6 @@ def _inverse(matrix):
     if failed:
         raise np.linalg.LinAlgError(f"singular: row {failed}")
     return np.tril(inverse) + np.tril(inverse, -1).T
-
-
-# -- measurements -----------------------------------------------------------------------------
 
 
 def measure_lasso(p, n, seconds, n_tune, seed):

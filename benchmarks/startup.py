@@ -97,9 +97,6 @@ def time_fits(names):
     return results
 
 
-# -- variants: each makes its data and returns the fit to time --------------------------------
-
-
 def _simulated(rows=ROWS, form="indicator"):
     from scipy.sparse import csc_array
 

@@ -18,8 +18,6 @@ COVERED = columns("of | interval | covered:d | sets=n_sets:d | coverage:.1% | er
 COSTS = columns("fit | rows:,d | columns:,d | cpu=cpu_seconds:.2f | seconds:.2f | of one=ratio:.2f")
 
 
-# -- coverage ---------------------------------------------------------------------------------
-
 RATES = {"ill": 0.5, "dead": 0.25, "later": 0.8}  # per unit of time, at x = 0
 EFFECTS = {"ill": 0.6, "dead": 0.3, "later": -0.4}  # of the first column, 0 or 1
 HORIZON, START = 1.5, 0.5
@@ -153,9 +151,6 @@ def _judge(name, kind, found):
     result = {"of": name, "interval": kind, "covered": round(share * len(found))}
     result |= {"n_sets": len(found), "coverage": share, "error": error}
     return {**result, "bias": float(np.mean(estimate - truth))}
-
-
-# -- costs ------------------------------------------------------------------------------------
 
 
 def main_hazards(arguments=None):

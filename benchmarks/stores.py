@@ -154,9 +154,6 @@ def _exchanges(client, n_times=15):
     return results
 
 
-# -- larger than memory -----------------------------------------------------------------------
-
-
 def main_large(arguments=None):
     """A fit on files that are larger than the memory it may take.
 

@@ -174,9 +174,6 @@ def _run(folder, step, n_threads, kill_at=None):
     }
 
 
-# -- coverage ---------------------------------------------------------------------------------
-
-
 def _cover(options):
     """Intervals of many small databases, by their error."""
     vars(options).update(SMALL)

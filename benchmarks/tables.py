@@ -35,8 +35,6 @@ def _measure(cases, options, shown=""):
     save(options, results=results, gib=peak)
 
 
-# -- long tables ------------------------------------------------------------------------------
-
 DECAY = 0.7
 TEXT_LINES, TEXT_ROWS = 5_000_000, 1_000_000
 
@@ -122,8 +120,6 @@ def text_forms(text):
     return made | {"DuckDB": lambda: duckdb.connect().from_arrow(arrow)}
 
 
-# -- episodes ---------------------------------------------------------------------------------
-
 N_COVARIATES = 20
 
 
@@ -192,9 +188,6 @@ def _intervals(persons, given):
     return eras_to_intervals(periods, eras, outcomes, windows=window, age=5).X
 
 
-# -- matching ---------------------------------------------------------------------------------
-
-
 def main_matching(arguments=None):
     """Matching treated persons with comparators by their scores, however these lie."""
     from sksurvgpu.cohort import Cohort, match
@@ -235,8 +228,6 @@ def score_cases(n):
         "99 in 100 treated": (draw(0.99, rng.random(n)), {"caliper": None}),
     }
 
-
-# -- balance ----------------------------------------------------------------------------------
 
 DIFFERENT = 50  # columns that are drawn; the others repeat them
 BLOCK = 8192

@@ -270,7 +270,6 @@ def _lock(folder):
     return file
 
 
-# -- what calls depend on -------------------------------------------------------------------------
 def _plain(value):
     """A value that a message can show, or a digest of it."""
     value = value.item() if isinstance(value, np.generic) else value

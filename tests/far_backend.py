@@ -26,7 +26,6 @@ class FarSession:
         self._session, self._sampled, self._backend = session, sampled, backend
         self.exchanges, self._own = 0, np.empty(0)
 
-    # -- exchanges --------------------------------------------------------------------------
     def start(self, coef):
         self.exchanges += 1
         self._at = self._here = self._measured = coef
@@ -72,7 +71,6 @@ class FarSession:
         self.exchanges += 1
         self._backend.asked[base] += 1
 
-    # -- what the coordinator knows --------------------------------------------------------------
     def shorten(self, share):
         self._trial = self._here + share * (self._trial - self._here)
         self._session.shorten(share)

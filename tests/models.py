@@ -140,9 +140,6 @@ def draw_columns(rng, n, p, kind="mixed"):
     return sp.csc_array(X)
 
 
-# -- sessions and fits ------------------------------------------------------------------------
-
-
 def open_session(model, sample, coef, n_threads=1):
     """Session of one fit, evaluated at coefficients: (session, loglik, problem)."""
     problem = model.problem(sample)
@@ -188,9 +185,6 @@ def violation(model, sample, coef, lam, l1_ratio=1.0, factor=1.0):
 def largest_gradient(model, sample):
     """Largest entry of the gradient at zero: the unit of `tol` where no column is free."""
     return violation(model, sample, np.zeros(sample.X.shape[1]), 0.0).max()
-
-
-# -- outcomes ---------------------------------------------------------------------------------
 
 
 def codes(labels):
@@ -267,9 +261,6 @@ def draw_responses(family, n=60):
         return {"value": y}
 
     return draw
-
-
-# -- plans and oracles ------------------------------------------------------------------------
 
 
 def plan_survival(y):

@@ -85,9 +85,6 @@ def test_calls_have_the_same_bits_for_any_number_of_threads(name):
     assert one.tobytes() == two.tobytes() == four.tobytes()
 
 
-# -- how many threads there is work for -----------------------------------------------------------
-
-
 def design(n_rows, n_entries):
     """A design of so many ones, in a few columns."""
     is_one = np.arange(n_rows * (n_entries // n_rows + 1)) < n_entries

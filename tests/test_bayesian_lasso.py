@@ -53,8 +53,6 @@ def summarized():
     return fit(np.tile(X, 4), keep="summary")
 
 
-# --- scikit-learn ----------------------------------------------------------------------------
-
 PRECISION = "a weight is the precision of a row, not a count of rows"
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": PRECISION,
@@ -108,9 +106,6 @@ def test_tools_of_scikit_learn():
         assert BayesianLasso().get_metadata_routing().fit.requests["sample_weight"] is True
     with pytest.raises(NotFittedError):
         BayesianLasso().predict(X)
-
-
-# --- the posterior ---------------------------------------------------------------------------
 
 
 @pytest.mark.thorough
@@ -205,9 +200,6 @@ def test_a_constant_column_has_its_prior():
     assert line.std() < 1.0  # what the column takes, the intercept gives
 
 
-# --- predictions -----------------------------------------------------------------------------
-
-
 def test_predictions_are_those_of_the_draws(monkeypatch):
     monkeypatch.setattr(_bayes, "BLOCK", 700)  # several blocks of rows
     monkeypatch.setattr(_bayes, "DRAWS_AT_ONCE", 30)
@@ -265,7 +257,6 @@ def test_quantiles_of_mixtures_of_unlike_scales():
         mixture_quantile(np.array([[0.0, np.nan]]), np.ones(2), 0.5)
 
 
-# --- what users get wrong --------------------------------------------------------------------
 WIDE = RANDOM.normal(size=(6, 9))
 ERRORS = {
     "nan": (lambda: fit(y=np.where(np.arange(N) == 4, np.nan, Y)), "`y` has 1 NaN or infinite"),

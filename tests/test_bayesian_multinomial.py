@@ -49,9 +49,6 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-# --- fits ------------------------------------------------------------------------------------
-
-
 def test_attributes(fitted):
     assert fitted.classes_.tolist() == ["blue", "green", "red"]
     assert fitted.reference_ == "red"
@@ -127,9 +124,6 @@ def test_float32_and_files(tmp_path):
     assert model.predict_proba(X).dtype == np.float64
 
 
-# --- predictions -----------------------------------------------------------------------------
-
-
 def probabilities(model, table):
     """Of all draws by plain means, (n_draws, n_rows, k)."""
     draws = model.posterior_.draws
@@ -190,9 +184,6 @@ def test_score_takes_counts_by_name(fitted):
     assert fitted.score(X, table[["red", "blue", "green"]]) == fitted.score(X, LABELS)
 
 
-# --- scikit-learn ----------------------------------------------------------------------------
-
-
 def test_tools_of_scikit_learn():
     table = pd.DataFrame(X, columns=["a", "b", "c"])
     search = GridSearchCV(
@@ -210,8 +201,6 @@ def test_tools_of_scikit_learn():
     assert not hasattr(copy, "coef_")
     assert copy.get_params() == best.get_params()
 
-
-# --- mistakes --------------------------------------------------------------------------------
 
 IMPROPER = (
     "the posterior is improper with this prior: the likelihood rises for ever with the {}, because "

@@ -44,7 +44,6 @@ def seed_of(*names):
     return zlib.crc32(repr(names).encode())
 
 
-# -- one column: quadrature ----------------------------------------------------------------------
 NOISE = (2.0, 0.7)
 SMALL = np.random.default_rng(3)
 ONE_X, ONE_WEIGHT = SMALL.normal(2.0, 1.0, 9), SMALL.uniform(0.3, 2.0, 9)
@@ -105,7 +104,6 @@ def test_moments_are_those_of_quadrature(name, prior, route):
     assert z < allowed
 
 
-# -- the joint distribution ----------------------------------------------------------------------
 # The published slips, each in a sampler that has nothing else wrong.
 class PrecisionForVariance(Lasso):
     """Takes 1/v, what the inverse Gaussian draws, for v."""
@@ -263,7 +261,6 @@ def test_slips_move_the_joint_distribution(kind, prior, route):
     assert not z < 10
 
 
-# -- calibration ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("prior", ["lasso", "ridge", "horseshoe"])
 def test_true_parameters_rank_anywhere_among_draws(prior):
     """500 sets of data from the prior, a chain each: ranks of the truth are uniform."""
@@ -290,7 +287,6 @@ def test_true_parameters_rank_anywhere_among_draws(prior):
         assert statistic < chi2.isf(FAILURE / 4, n_ranked)
 
 
-# -- linear algebra ------------------------------------------------------------------------------
 def exact_posterior(X, y, d):
     """A^-1, A^-1 X'y and y'y - y'X A^-1 X'y of A = X'X + D^-1, by Gauss and Jordan on fractions."""
     X, y, d = (np.vectorize(Fraction, otypes=[object])(value) for value in (X, y, d))
@@ -358,7 +354,6 @@ def test_draws_are_exact_in_their_noise(route, shape, storage, fit_intercept):
     assert way.residual_square(coef) == pytest.approx(square, rel=1e-9)
 
 
-# -- reduction -----------------------------------------------------------------------------------
 def make_rows(n, p, random, density=0.4):
     """Columns that are partly zero, one without zeros far from them, one constant."""
     X = random.normal(size=(n, p)) * (random.uniform(size=(n, p)) < density)
@@ -443,7 +438,6 @@ def test_weak_priors_of_more_columns_than_rows(storage):
         way.factor(np.array([1e25]))
 
 
-# -- chains --------------------------------------------------------------------------------------
 ANY_PRIOR = {"lasso": Lasso(), "ridge": Ridge(), "horseshoe": HorseshoePrior()}
 
 

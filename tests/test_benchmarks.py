@@ -171,9 +171,6 @@ def test_path_of_genotypes_is_judged_from_the_file(tmp_path):
     assert genotypes._judge(tmp_path, "ours")["kkt"] > 1e-3
 
 
-# -- two versions -----------------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")  # the pickles of SurvSet
 @pytest.mark.parametrize("name", EVERY)
 def test_designs_can_be_drawn_small(name):
@@ -288,9 +285,6 @@ def test_comparison_keeps_a_history(tmp_path, monkeypatch, capsys):
     assert "SLOWER" in capsys.readouterr().out
 
 
-# -- the report -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("html", [True, False])
 def test_all_results_are_shown(html, tmp_path):
     output = tmp_path / "report"
@@ -314,9 +308,6 @@ def test_nested_results_become_tables():
     tables = [given for kind, *given in kinds if kind == "table"]
     assert [["solver", "seconds"], [["x", "1.5"]]] in tables
     assert [["fits", "s"], [["one", "1"]]] in tables
-
-
-# -- samplers ---------------------------------------------------------------------------------
 
 
 def in_this_process(module, function, arguments, **limits):
@@ -385,8 +376,6 @@ def test_mixing_agrees_with_the_package_and_with_theory(correlation):
         np.testing.assert_allclose(mixing.ess(sample), ours.ess_bulk, rtol=1e-10)
         np.testing.assert_allclose(mixing.r_hat(sample), ours.r_hat, rtol=1e-10)
 
-
-# -- papers -----------------------------------------------------------------------------------
 
 FAST = ("fusion", "polya_gamma", "lasso", "certificates", "drugs", "multinomial")
 ALL = [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in ITEMS]

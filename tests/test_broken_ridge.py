@@ -45,9 +45,6 @@ def face(request):
     return FACES[request.param]
 
 
-# -- what it is -----------------------------------------------------------------------------------
-
-
 def function_of(face, model):
     """Mean log-likelihood of the fit's rows at any coefficients."""
     given = {"sample_weight": None, **face.arguments()}
@@ -171,9 +168,6 @@ def test_exact_steps_and_warm_starts_change_nothing():
     np.testing.assert_allclose(exact.coef_, first, atol=1e-8)
 
 
-# -- many fits ----------------------------------------------------------------------------------
-
-
 @pytest.mark.mostly_slow(but=r"\[(cox|linear|conditional logistic)\]")
 def test_every_penalty_of_a_path_has_its_own_start(face):
     alphas = [1.0, 0.02, 0.002, 0.0003]
@@ -213,9 +207,6 @@ def test_replicates_start_from_their_own_rows():
     alone = clone(given).fit(X, face.y, sample_weight=weight)
     assert drawn.coefs.any(axis=0).all()
     np.testing.assert_allclose(drawn.coefs[:, 2], alone.coef_, atol=1e-7)
-
-
-# -- as a part of scikit-learn, and what is refused -------------------------------------------
 
 
 def test_it_is_a_parameter_like_others():

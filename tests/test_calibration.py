@@ -32,9 +32,6 @@ KAPLAN_MEIER = {
 }
 
 
-# --- observed risks ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("horizon", AALEN_JOHANSEN)
 def test_equals_survfit(horizon):
     found = observed_risk(CODES, TIME, horizon)
@@ -115,9 +112,6 @@ def test_intervals_cover():
         lower, upper = risk_interval(*observed_risk(codes, time, horizon), 0.95)
         covered += lower <= truth <= upper
     assert covered / n == pytest.approx(0.95, abs=0.02)
-
-
-# --- groups ------------------------------------------------------------------------------------
 
 
 def test_groups_and_summary_by_hand():
@@ -218,8 +212,6 @@ def test_a_right_model_is_calibrated(several):
     doubled = calibration(data.y[test], risk**0.5, horizons[1])
     assert doubled.summary()["ratio_upper"] < 0.9
 
-
-# --- bad input ---------------------------------------------------------------------------------
 
 Y, RISK = surv(CODES > 0, TIME), ROWS / 100
 TABLE = pd.DataFrame({4.0: RISK, 8.0: RISK}).rename_axis(columns="time")

@@ -113,9 +113,6 @@ def test_a_path_has_its_criteria():
         np.testing.assert_array_equal(getattr(path, name), table[name])
 
 
-# --- log-likelihoods ---------------------------------------------------------------------------
-
-
 @pytest.fixture(params=FACES)
 def face(request):
     return FACES[request.param]

@@ -63,9 +63,6 @@ def test_log_likelihood_is_that_of_the_probabilities():
     assert model.log_likelihood_ == pytest.approx(weight @ log_probability, rel=1e-12)
 
 
-# --- weights of classes ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["plain", "weighted"])
 def test_class_weights_multiply_sample_weights(weight):
     rows = np.ones(N) if weight is None else weight
@@ -103,8 +100,6 @@ def test_class_weights_of_one_change_nothing():
         np.testing.assert_array_equal(ours(class_weight=of_class).fit(X, LABELS).coef_, plain.coef_)
 
 
-# --- labels ----------------------------------------------------------------------------------
-
 KINDS = {
     "booleans": (False, True),
     "numbers": (0, 1),
@@ -140,9 +135,6 @@ def test_labels_in_other_containers():
         model = ours().fit(X, y)
         assert model.classes_.tolist() == ["no", "yes"]
         np.testing.assert_array_equal(model.coef_, expected.coef_)
-
-
-# --- predictions -----------------------------------------------------------------------------
 
 
 def test_predictions_follow_from_the_coefficients():

@@ -67,8 +67,6 @@ def check_solutions(found, expected, gap=1e-8):
                 )
 
 
-# -- whole fits -------------------------------------------------------------------------------
-
 SMALL = {"bytes": 1e8, "counts": False}
 ROOMS = {  # by the operation that takes the only base which fits may have there
     "curvature": Room(0.0),
@@ -149,9 +147,6 @@ class TestFits:
         batch = replace(batch, coef=alone.coef[:, None], null=(alone.null,), share=share)
         borrowed = Fits(problem, replace(batch, loan=loan), backend, options).solve()
         check_solutions(borrowed, Fits(problem, batch, cpu, options).solve())
-
-
-# -- single operations ------------------------------------------------------------------------
 
 
 def open_both(name, penalty=PENALTY):
@@ -304,9 +299,6 @@ class TestOperations:
                 session.cycle(*request), oracle.cycle(*request), strict=True
             ):
                 near(found, expected)
-
-
-# -- what holds for every session -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("session", [CpuSession, NumpySession])

@@ -52,9 +52,6 @@ def check_equal(found, expected):
         np.testing.assert_allclose(found[name], draws, rtol=1e-6, atol=1e-9, err_msg=name)
 
 
-# -- Gaussian models ---------------------------------------------------------------------------
-
-
 def gaussian_rows(n, p, is_sparse=False):
     rng = np.random.default_rng(n)
     X = rng.normal(size=(n, p))
@@ -84,9 +81,6 @@ def test_gaussian_chains(sampler, prior, shape, route, n_iterations, device):
         draws.append(run(sampling, made, n_iterations))
     assert device.n_launches > n_iterations
     check_equal(draws[1], draws[0])
-
-
-# -- multinomial models ------------------------------------------------------------------------
 
 
 def multinomial_chains(backend, name, chains, n_iterations):
@@ -135,9 +129,6 @@ def test_curvature_of_any_form(order, blocks, is_sparse, device, monkeypatch):
         target = SoftmaxTarget(reduced.put(sampling), prior)
         found.append(factor_curvature(sampling, target, np.full(4, 0.3)))
     np.testing.assert_allclose(found[1], found[0], rtol=1e-10)
-
-
-# -- estimators --------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

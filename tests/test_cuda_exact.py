@@ -130,9 +130,6 @@ def test_numbers_of_rows(n):
     check(Cycles(problem, rng, team=2, weighted=False))
 
 
-# -- what a column costs, and whether another order of threads changes anything ----------------
-
-
 class CountingMachine(FaultyMachine):
     """Counts calls of the team's barrier."""
 

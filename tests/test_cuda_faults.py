@@ -48,9 +48,6 @@ KEPT = {
 }
 
 
-# -- launches of every kernel ------------------------------------------------------------------
-
-
 class Case(NamedTuple):
     """A model whose launches are recorded: those whose names begin as `kernels` do."""
 
@@ -251,9 +248,6 @@ def unnoticed(launches, make_machine, change=None):
     ]
 
 
-# -- barriers and fences -----------------------------------------------------------------------
-
-
 def test_every_site_of_the_backend_is_met(launches):
     met = set().union(*(launch.met for launch in launches.values()))
     assert met.isdisjoint(UNMET)
@@ -273,9 +267,6 @@ def test_missing_fence_is_noticed_in_every_kernel_of_teams(fence, launches):
     meeting = {name: launch for name, launch in launches.items() if site in launch.met}
     assert len(meeting) == 11
     assert unnoticed(meeting, partial(FaultyMachine, {site})) == []
-
-
-# -- rows --------------------------------------------------------------------------------------
 
 
 def drop_last_position(size, exchange):

@@ -57,9 +57,6 @@ def test_fit_of_every_model(name, form, monkeypatch):
     compare(found[0][0], expected[0][0])
 
 
-# -- the exact algorithm -----------------------------------------------------------------------
-
-
 def sample_exact(name, seed, **shape):
     """Rows that devices have the exact algorithm for."""
     sample = MODELS[name].sample(seed, **shape)
@@ -118,9 +115,6 @@ def test_exact_estimators_are_refused_and_sent_to_the_cpu(monkeypatch):
         model.fit(X, y)
     model.set_params(backend="auto").fit(X, y)
     assert model.backend_ == "cpu" and 'for algorithm="exact"' in model.backend_reason_
-
-
-# -- penalties and batches ---------------------------------------------------------------------
 
 
 @pytest.mark.weekly(but="folded")

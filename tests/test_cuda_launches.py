@@ -42,9 +42,6 @@ class Pair(NamedTuple):
     inner: Inner
 
 
-# -- parameters as Numba packs them ------------------------------------------------------------
-
-
 class AsNumbas(ArgHint):
     """Our array as one of Numba's, for the launch that it would make."""
 
@@ -157,9 +154,6 @@ def test_arrays_of_other_kinds_are_compiled_for(monkeypatch):
             device.launch(kernel, 1, 32, changed)
 
 
-# -- memory ------------------------------------------------------------------------------------
-
-
 def test_copies_of_a_device(monkeypatch):
     device, _ = open_on_host(monkeypatch)
     numbers = np.arange(12.0).reshape(3, 4)
@@ -236,9 +230,6 @@ def test_little_memory_is_kept(monkeypatch):
     assert device.free_bytes() == 2**20 and not host.buffers
 
 
-# -- how many there are --------------------------------------------------------------------------
-
-
 class CountingDevice(SimulatedDevice):
     """Counts what the host asks of the driver."""
 
@@ -303,9 +294,6 @@ def test_what_an_iteration_by_matrix_asks_of_the_driver(n_fits, monkeypatch):
     assert has(kept, 3, 1, 1)
     assert (new["launches"], new["uploads"]) == (5 + 4 * n_fits, 3 + n_fits)
     assert new["downloads"] == 2 + n_fits
-
-
-# -- predictors that are swapped -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_recorded", [1, 64])

@@ -174,8 +174,6 @@ def test_matrix_of_other_models(name, form, monkeypatch):
     check_matrices(*both, columns, 2)
 
 
-# -- whole fits --------------------------------------------------------------------------------
-
 FEW = [case for case in FORMS if "many" not in case[0] and case[1] not in ("many", "one a stratum")]
 
 

@@ -36,9 +36,6 @@ def samplings(modules):
     return made
 
 
-# -- random numbers ----------------------------------------------------------------------------
-
-
 def draws_of(sampling):
     rng, put = np.random.default_rng(0), sampling.put
     shape, mean = rng.gamma(1.0, size=(2, 9)) + 0.01, np.exp(5.0 * rng.normal(size=(2, 9)))
@@ -72,9 +69,6 @@ def test_a_chain_draws_the_same_beside_any_others(samplings):
     for draw in ("normal", "uniform"):
         both, one = (getattr(s.random, draw)(1, 20) for s in (samplings[1], alone))
         np.testing.assert_array_equal(alone.to_host(both)[1:], alone.to_host(one))
-
-
-# -- linear algebra ----------------------------------------------------------------------------
 
 
 def spread_matrix(rng, n, p):
@@ -128,9 +122,6 @@ def test_weighted_gram_and_products(numbers, is_sparse, samplings, monkeypatch):
     np.testing.assert_allclose(found, (X @ vectors.T).T, rtol=1e-12, atol=1e-12)
 
 
-# -- rows of multinomial models ------------------------------------------------------------------
-
-
 def multinomial_rows(samplings, rng, X, per_chain=False):
     """Rows of three categories on both, at the same coefficients."""
     count = rng.integers(1, 4, X.shape[0])
@@ -166,9 +157,6 @@ def test_rows_of_multinomial_models(scale, is_sparse, samplings):
     for one, other in [*pairs, *zip(on_host[1], on_host[0], strict=True)]:
         assert type(one) is np.ndarray
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12 * abs(other).max())
-
-
-# -- what is refused -----------------------------------------------------------------------------
 
 
 def test_chains_that_do_not_fit_are_refused(samplings):

@@ -249,9 +249,6 @@ def test_figures(cox):
     mpl.pyplot.close("all")
 
 
-# -- what is refused --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

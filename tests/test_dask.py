@@ -215,7 +215,6 @@ def test_rows_stay_on_the_workers(client, engine, messages, monkeypatch):
     assert came and len(pickle.dumps(came)) < 7 * 100 * 8
 
 
-# -- collections ----------------------------------------------------------------------------------
 def same_records(rows, expected):
     found = np.concatenate([rows.load(k) for k in range(rows.n_parts)])
     assert found.dtype.names == expected.dtype.names
@@ -344,7 +343,6 @@ def test_arguments_are_split_alike(frame):
         open_engine(rows, None)
 
 
-# -- fits -----------------------------------------------------------------------------------------
 @pytest.fixture
 def cohort(frame):
     risk = frame["a"] - frame["b"]

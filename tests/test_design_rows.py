@@ -152,9 +152,6 @@ def test_to_scipy_is_a_copy(mixed):
     check_equal(design, table)
 
 
-# --- more columns ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("storage", ["pandas", "polars", "design"])
 def test_added_columns_are_on_the_right(mixed, storage):
     import polars as pl
@@ -196,9 +193,6 @@ def test_columns_that_cannot_be_added(mixed):
         design.with_columns(pd.DataFrame({"age": [np.nan, *range(299)]}))
     with pytest.raises(ValueError, match="`table` has shape"):
         design.with_columns(pd.DataFrame({"age": np.ones(300)})["age"])
-
-
-# --- estimators -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FACES)

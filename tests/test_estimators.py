@@ -57,9 +57,6 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-# --- data ------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def data():
     return simulate_cox(400, 20, density=0.3, random_state=0)
@@ -82,9 +79,6 @@ def same_functions(ours, theirs):
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(a(b.x), b(b.x), rtol=1e-6, atol=1e-9)
         assert a.domain == b.domain
-
-
-# --- scikit-learn ----------------------------------------------------------------------------
 
 
 def test_strata_and_weights_are_routed(data, strata):
@@ -186,9 +180,6 @@ def test_threads(monkeypatch):
     assert count_threads(None) == 3
     assert count_threads(5) == 5
     assert count_threads(-1) >= count_threads(-2) >= count_threads(-10_000) == 1
-
-
-# --- scikit-survival -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ties", ["breslow", "efron"])
@@ -312,9 +303,6 @@ def test_metrics_of_scikit_survival(data):
     null = CoxLassoCCD(alpha=1.0).fit(data.X, data.y).predict_survival_function(data.X)
     baseline = integrated_brier_score(data.y, data.y, np.array([f(times) for f in null]), times)
     assert 0 < brier < 0.9 * baseline
-
-
-# --- strata and time -------------------------------------------------------------------------
 
 
 def test_each_stratum_has_its_own_baseline(data, strata):

@@ -102,9 +102,6 @@ def test_evaluations_do_not_depend_on_those_before(model, check_close):
     check_close(gradient(session), u, "u")
 
 
-# -- the quadratic model ----------------------------------------------------------------------
-
-
 def rows_and_pairs(n):
     """Columns e_i and e_i + e_j, and the i and j of the pairs: their curvatures are the matrix."""
     first, second = np.triu_indices(n, 1)
@@ -198,9 +195,6 @@ def test_matrix_is_the_model(formed_model, kind, check_close):
         check_close(found, expected[np.ix_(columns[known:], columns)], "curvature")
 
 
-# -- exact steps ------------------------------------------------------------------------------
-
-
 def derivatives(model, sample, eta):
     """Function to u and Hessian; an intercept is what is best at eta, and moves with `at`."""
     if model.groups or not model.free:
@@ -239,9 +233,6 @@ def test_cycle_of_exact_steps(model, check_close):
         eta += (X[:, j] - mean) * step
     check_close(moved, target, "curvature")
     check_close(wider, reach, "curvature")
-
-
-# -- bounds -----------------------------------------------------------------------------------
 
 
 def test_largest_loglik(model, check_close):
@@ -325,9 +316,6 @@ def test_shares_are_outcomes_of_logistic_regression(check_close):
     sample = model.sample(12)
     sample = sample.with_y(value=np.linspace(0.0, 1.0, sample.n))
     compare(model, sample, draw_eta(12, sample.n, 3.0), check_close)
-
-
-# -- what predictions need --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [name for name, model in MODELS.items() if model.by_bins])

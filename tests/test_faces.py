@@ -37,9 +37,6 @@ def face(request):
     return FACES[request.param]
 
 
-# --- scikit-learn's own checks ---------------------------------------------------------------
-
-
 def positive(y):
     """The plain numbers that the checks pass for y, made positive; None stays None."""
     if y is None:
@@ -143,9 +140,6 @@ def test_kinds_of_estimators():
     assert [name for name in kinds if kinds[name][1]] == ["poisson", "linear"]
 
 
-# --- parameters ------------------------------------------------------------------------------
-
-
 def test_parameters_are_kept_as_given(face):
     factor = {0: 0.0}
     model = face.make(alpha=0.5, penalty_factor=factor, max_iter=7, n_jobs=2)
@@ -187,9 +181,6 @@ def test_defaults_are_those_of_all_models(face):
         "LinearCCD": {"fit_intercept": True},
     }
     assert face.cls().get_params() == shared | own.get(face.cls.__name__, {})
-
-
-# --- fitting ---------------------------------------------------------------------------------
 
 
 def test_a_fit_forgets_the_names_of_the_one_before(face):
@@ -308,9 +299,6 @@ def test_columns_without_information_get_zero(face):
         assert model.converged_
 
 
-# --- the life of an estimator ----------------------------------------------------------------
-
-
 def test_pickled_models_predict(face):
     model = face.fit(names=face.rows)
     loaded = pickle.loads(pickle.dumps(model))
@@ -410,9 +398,6 @@ def test_data_are_not_changed(face):
         array.setflags(write=False)
     face.make().fit(table, y, **rows)
     np.testing.assert_array_equal(y, face.y)
-
-
-# --- tables and warnings ---------------------------------------------------------------------
 
 
 def test_summary(face):

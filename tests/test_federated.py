@@ -109,7 +109,6 @@ def told(monkeypatch):
     return keep_what_is_told(monkeypatch)
 
 
-# -- times ------------------------------------------------------------------------------------
 def followed(rng, n, has_entries, has_units):
     """Rows of a site: outcome and persons."""
     time = np.minimum(rng.exponential(rng.choice([8.0, 25.0]), n), rng.uniform(0, 50, n)) + 0.1
@@ -185,7 +184,6 @@ def test_times_are_the_most_that_sites_agree_on(seed):
         assert set(pairwise(ends)) <= set(map(tuple, spans[is_agreed]))
 
 
-# -- what a site keeps, and what it shows -----------------------------------------------------
 def test_ledgers_survive_a_start_anew(cox, tmp_path):
     X, y = cox
     rules, grid = Exact(max_exchanges=40, max_models=2), GRID[::2]
@@ -265,7 +263,6 @@ def test_sites_know_the_keys_of_their_peers(cox):
         fit_over(sites(own, {"A": peers["A"], "B": peers["B"]}), LASSO)
 
 
-# -- more than a fit --------------------------------------------------------------------------
 @pytest.mark.parametrize("options", [{"level": "full"}, {"level": "sample", "matrix_of": "B"}])
 def test_matrices_change_the_way_and_not_the_fit(cox, options, told):
     X, y = cox

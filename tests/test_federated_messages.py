@@ -39,7 +39,6 @@ def cox():
     return draw_cox()
 
 
-# -- who carries ------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def fitted(cox):
     """The fit that all ways lead to, and its number of exchanges."""
@@ -272,7 +271,6 @@ def test_command_line_goes_on_and_adds_noise(cox, tmp_path, capsys):
     assert main(["coordinator", str(folder), "--sites", "A", "--estimator", "Cox", "--out", "x"])
 
 
-# -- what sites send that is not right --------------------------------------------------------
 def table_of(name, change):
     return lambda said: replace(said, facts=said.facts | {name: change(said.facts[name])})
 
@@ -345,7 +343,6 @@ def test_sites_that_are_not_alike_are_refused(cox):
             fit_over(sites, LASSO)
 
 
-# -- parameters -------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("given", "match"),
     [

@@ -50,7 +50,6 @@ def told(monkeypatch):
     return keep_what_is_told(monkeypatch)
 
 
-# -- what leaves a site -----------------------------------------------------------------------
 @pytest.fixture
 def covers(monkeypatch):
     """Words of each site's parts of sums, and what covers them: the site sends that."""
@@ -195,7 +194,6 @@ def test_a_matrix_and_curvatures_tell_no_more_at_once(cox, told):
     np.testing.assert_array_equal(both["loads"][[0, 3, 10, 11]], gram["loads"])
 
 
-# -- refusals ---------------------------------------------------------------------------------
 REFUSED = {  # programme, rules and columns: the reason
     "its times are told in a grid only": (LASSO, {"grid": None}, {}),
     "`grid` has more times than the site has rows": (LASSO, {"grid": np.arange(1.0, 1100.0)}, {}),

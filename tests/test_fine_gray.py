@@ -38,9 +38,6 @@ def check_hazard(function, evaluation, stratum=0):
     np.testing.assert_allclose(function(times), baseline(evaluation, stratum, times), rtol=1e-9)
 
 
-# --- published numbers -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("case", BASELINES, ids=lambda case: case["name"])
 def test_baseline_equals_published(case):
     data = PUBLISHED["datasets"][case["dataset"]]
@@ -82,9 +79,6 @@ def test_baseline_equals_published(case):
 def test_published_baselines_are_of_all_kinds():
     kinds = {tuple(case["uses"]) for case in BASELINES}
     assert {(), ("copies",), ("censor_groups",), ("strata",), ("strata", "own_curves")} <= kinds
-
-
-# --- curves ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ties", ["crr", "finegray"])
@@ -159,9 +153,6 @@ def test_curves_beyond_floating_point():
         assert not np.isnan(function(model.unique_times_)).any()
 
 
-# --- groups of censoring ---------------------------------------------------------------------
-
-
 def test_censoring_groups_are_the_strata_unless_given():
     codes = np.unique(STRATA, return_inverse=True)[1]
     default, own = fit(strata=STRATA), fit(strata=STRATA, censoring_groups=STRATA)
@@ -181,9 +172,6 @@ def test_censoring_groups_without_strata():
     check_hazard(model.cum_baseline_hazard_, evaluation)
     assert np.abs(model.coef_ - fit().coef_).max() > 1e-6
     np.testing.assert_allclose(fit(censoring_groups=np.ones(N, int)).coef_, fit().coef_, atol=1e-9)
-
-
-# --- codes of events -------------------------------------------------------------------------
 
 
 def test_codes_are_names():
@@ -227,9 +215,6 @@ def test_without_competing_events_it_is_cox():
         )
     )
     np.testing.assert_allclose(sum(curves)[:, 0], 1.0, rtol=1e-9)
-
-
-# --- scores ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["plain", "weighted"])

@@ -55,9 +55,6 @@ def read(case):
     return CLASSES[case["model"]], X, y, rows
 
 
-# -- optima -----------------------------------------------------------------------------------
-
-
 def penalized(model, sample, columns, coef):
     """The oracle's penalized log-likelihood, and the information."""
     eta = columns @ coef + (0.0 if sample.offset is None else sample.offset)
@@ -136,8 +133,6 @@ def test_tests_and_intervals_of_r(name):
     for side in ("lower", "upper") if "lower" in case else ():
         np.testing.assert_allclose(result.intervals[side], case[side], rtol=1e-6)
 
-
-# -- data in other words ------------------------------------------------------------------------
 
 RNG = np.random.default_rng(3)
 X = np.column_stack([RNG.random((90, 2)) < 0.3, RNG.normal(size=(90, 2))]).astype(float)
@@ -220,9 +215,6 @@ def test_corrected_intercepts_predict_the_mean(cls):
     assert weight @ mean == pytest.approx(weight @ y)
     np.testing.assert_array_equal(model.coef_, plain.coef_)
     assert model.intercept_ < plain.intercept_  # of rare events
-
-
-# -- as a part of scikit-learn, and what is refused -----------------------------------------------
 
 
 def test_it_is_a_parameter_like_others():

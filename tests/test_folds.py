@@ -36,9 +36,6 @@ def folds_of(splitter, y, groups=None):
     return fold
 
 
-# --- folds -----------------------------------------------------------------------------------
-
-
 @given(st.integers(2, 6), st.integers(6, 60), st.integers(1, 6), st.integers(0, 10**6))
 @settings(max_examples=60)
 def test_groups_stay_whole_and_events_are_shared(n_splits, n_groups, most, seed):
@@ -138,9 +135,6 @@ def test_impossible_folds(params, message):
             list(SurvivalKFold(3).split(None, y, np.arange(8) % 2))
 
 
-# --- searches --------------------------------------------------------------------------------
-
-
 class Curve:
     """Scores as a function of the log variance; keeps what was asked."""
 
@@ -209,9 +203,6 @@ def test_scores_that_do_not_exist_are_not_chosen():
     points = search_variance(Curve(lambda x: np.nan), 0.01, (1e-3, 1e6))
     with pytest.raises(ValueError, match="no split of `cv` can be scored"):
         choose(points, "best")
-
-
-# --- scikit-learn's checks -------------------------------------------------------------------
 
 
 class NumericOutcomeCV(CoxLassoCV):

@@ -70,8 +70,6 @@ def run_here(job, deadline):
     return {line["item"]: line["result"] for line in lines if "item" in line}
 
 
-# -- the day ----------------------------------------------------------------------------------
-
 # Every check, of models whose rows cost little; each model has all of them in the slow test.
 CHECKED = ("cox: small", "cox: exact", "linear: diagonal", "linear: float32", "linear: batch")
 CHECKED += ("linear: large", "linear: penalties", "linear: many fits")
@@ -164,9 +162,6 @@ def test_only_methods_of_devices_are_called():
     for path in Path(__main__.__file__).parent.glob("*.py"):
         called |= set(re.findall(r"\bdevice\.(\w+)\(", path.read_text()))
     assert {"launch", "upload"} <= called <= set(dir(Device))
-
-
-# -- parts ------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -373,9 +368,6 @@ def test_own_kernels_compile(monkeypatch):
     assert [name for name, targets in found.items() if targets["sm_90"].spills] == []
 
 
-# -- processes, shares of time, tables --------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_a_process_reports_and_is_replaced(monkeypatch):
     """One that fails leaves the rest to the next; one without time says so."""
@@ -478,9 +470,6 @@ def test_unknown_parts_are_refused(capsys):
     with pytest.raises(SystemExit):
         __main__.main_gpu(["call2", "--only", "parity,nonsense"])
     assert "nonsense: not a part of call2" in capsys.readouterr().err
-
-
-# -- wheels -----------------------------------------------------------------------------------
 
 
 def test_wheels_are_listed_once():

@@ -124,9 +124,6 @@ def test_survivors_are_found_and_a_wrong_kernel_is_not_tested():
         survivors(run, lambda x: not x.any())
 
 
-# -- mistakes ----------------------------------------------------------------------------------
-
-
 def test_rows_of_a_member_off_by_one():
     """A block that takes one row too few leaves poison; one too many adds a row twice."""
 

@@ -101,9 +101,6 @@ def test_predictions_are_linear(model_in_groups):
     np.testing.assert_allclose(model.predict(X), X @ model.coef_, atol=1e-12)
 
 
-# --- counts within groups --------------------------------------------------------------------
-
-
 def shares(eta, group):
     """exp(eta) over its sum in the group."""
     top = np.exp(eta)
@@ -182,9 +179,6 @@ def test_groups_that_tell_nothing_change_the_mean_only():
     more.fit(table, np.concatenate([SERIES, extra]))
     np.testing.assert_allclose(more.coef_, series.coef_, atol=1e-9)
     assert more.log_likelihood_ == pytest.approx(series.log_likelihood_, rel=1e-10)
-
-
-# --- matched sets ----------------------------------------------------------------------------
 
 
 def exact_log_likelihood(eta, case, group):

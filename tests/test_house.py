@@ -30,9 +30,6 @@ def trees():
     return {path: tree_of(path) for path in MODULES}
 
 
-# -- tuples that hide arguments ---------------------------------------------------------------
-
-
 def tuples_built_in(function):
     """Names that a function gives to nameless tuples, but for those that it adds to."""
     for node in ast.walk(function):
@@ -75,9 +72,6 @@ def test_no_arguments_are_hidden_in_tuples(trees):
     assert found == []
 
 
-# -- nouns ------------------------------------------------------------------------------------
-
-
 def place_of(path):
     """Place of a module, the same for its counterparts on other backends."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
@@ -103,9 +97,6 @@ def test_nouns_used_twice_are_found():
 
 def test_a_noun_is_one_class(trees):
     assert nouns_used_twice(trees) == {}
-
-
-# -- circles ----------------------------------------------------------------------------------
 
 
 def imported_by(path, tree, names):
@@ -143,9 +134,6 @@ def test_no_modules_import_one_another():
     # the lazy names of packages are for users
     graph = {name: targets - {name, "__init__"} for name, targets in graph.items()}
     assert circle_of(graph) == []
-
-
-# -- docstrings -------------------------------------------------------------------------------
 
 
 def unclear_docstrings(tree):

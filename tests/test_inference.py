@@ -64,9 +64,6 @@ def drawn(name, seed):
     return model, sample, np.random.default_rng(seed).normal(size=5) * 0.5
 
 
-# -- information and scores -------------------------------------------------------------------
-
-
 @pytest.mark.thorough(but=r"-2\]")
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", MODELS)
@@ -209,9 +206,6 @@ def test_blocks_of_columns_change_nothing(name, monkeypatch, check_close):
         check_close(one, other, "curvature")
 
 
-# -- Wald -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", FACES)
 def test_result_has_what_all_results_have(name):
     face = FACES[name]
@@ -313,9 +307,6 @@ def test_sets_and_subjects_are_clusters_unless_told_otherwise():
     by_set = wald(model, X, face.y, cluster=SUBJECT, **face.arguments()).covariance
     np.testing.assert_array_equal(found, by_set)
     assert face.groups is not None
-
-
-# -- columns without information --------------------------------------------------------------
 
 
 @pytest.mark.thorough(but=r"False-8|True-0")
@@ -422,9 +413,6 @@ def test_column_that_is_constant_within_strata():
     assert np.isnan(test.table.loc["x2", "chisq"])
 
 
-# -- residuals --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["cox", "fine-gray"])
 @pytest.mark.parametrize("alpha", [0.0, 0.01])
 def test_residuals_sum_to_what_they_must(name, alpha):
@@ -460,9 +448,6 @@ def test_dfbeta_is_the_change_without_the_row():
     without = face.make(alpha=0.0).fit(X[keep], face.y[keep])
     expected = model.coef_ - without.coef_
     np.testing.assert_allclose(change[row], expected, atol=0.15 * np.abs(expected).max())
-
-
-# -- likelihood ratio -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FACES)
@@ -632,9 +617,6 @@ def test_what_a_comparison_of_columns_refuses(cox):
         likelihood_ratio_test(small, cox, X=(far["X"], far["X"]), y=far["y"])
 
 
-# -- proportional hazards ---------------------------------------------------------------------
-
-
 def test_columns_of_the_test_of_proportional_hazards():
     face = FACES["cox"]
     table = pd.DataFrame(X.toarray()).add_prefix("c")
@@ -702,8 +684,6 @@ def test_test_of_proportional_hazards_sees_a_change():
     assert p["x0"] < 1e-20
     assert p["x1"] > 1e-4
 
-
-# -- bad input --------------------------------------------------------------------------------
 
 COX = FACES["cox"]
 

@@ -107,9 +107,6 @@ def loglik_at(case, sample, theta):
     return sample.weights @ case.loglik(eta, sample.y["value"])
 
 
-# -- the formulas of this test ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("y", [0.0, 1.0])
 def test_rows_are_derivatives(case, y, check_close):
     step = 1e-5
@@ -120,9 +117,6 @@ def test_rows_are_derivatives(case, y, check_close):
         assert score == pytest.approx((high - low) / (2 * step), rel=1e-6, abs=1e-9)
         curvature = (down - up) / (2 * step)
         assert case.observed(eta, y) == pytest.approx(curvature, rel=1e-6, abs=1e-9)
-
-
-# -- one evaluation -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("far", [0.0, -30.0, 200.0])
@@ -149,9 +143,6 @@ def test_rounding_follows_the_predictor(case):
     least = np.finfo(float).eps * (np.abs(sample.X).T @ np.abs(session.u))
     assert (session.rounding() >= least).all()
     assert (session.rounding() <= 1e3 * least).all()
-
-
-# -- fits ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algorithm", ["majorized", "exact"])
@@ -210,9 +201,6 @@ class TestFits:
         np.testing.assert_allclose(found.coef, expected.coef, atol=1e-9)
         np.testing.assert_allclose(found.null.noise, expected.null.noise, rtol=1e-9)
         assert found.objective == pytest.approx(expected.objective, rel=1e-10)
-
-
-# -- estimators ---------------------------------------------------------------------------------
 
 
 class ProbitModel(RowwiseModel):

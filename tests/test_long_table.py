@@ -176,9 +176,6 @@ def test_against_a_pivot_table():
     assert data.covariate_ids.tolist() == expected.columns.tolist()
 
 
-# --- identifiers ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "convert",
     [
@@ -390,9 +387,6 @@ def test_identifiers_of_different_kinds():
         from_long([PERSONS.astype({"row_id": str}), PERSONS], CODES)
 
 
-# --- policies -------------------------------------------------------------------------
-
-
 def with_line(row, covariate, value=1.0):
     line = pd.DataFrame({"row_id": [row], "covariate_id": [covariate], "value": [value]})
     return pd.concat([CODES, line], ignore_index=True)
@@ -508,9 +502,6 @@ def test_rare_covariates():
         from_long(PERSONS, CODES, min_count=4)
 
 
-# --- columns of an earlier table ------------------------------------------------------
-
-
 @pytest.mark.parametrize("as_iterator", [False, True])
 def test_like_takes_columns_and_names(as_iterator):
     data = from_long(PERSONS, CODES, names={5: "five", 21: "21", 40: "forty"})
@@ -537,8 +528,6 @@ def test_like_that_cannot_be():
     with pytest.raises(TypeError, match=r"has strings, .* are integers"):
         from_long(PERSONS, CODES.astype({"covariate_id": str}), like=data)
 
-
-# --- names ----------------------------------------------------------------------------
 
 NAMES = {5: "aspirin", 40: "gout", 1: "not there"}
 
@@ -576,9 +565,6 @@ def test_bad_names():
         from_long(PERSONS, CODES, names=twice)
     with pytest.raises(TypeError, match="7 of type int for covariate 5; names are strings"):
         from_long(PERSONS, CODES, names={5: 7})
-
-
-# --- sources --------------------------------------------------------------------------
 
 
 def test_iterators_are_read_once_and_lists_twice():
@@ -751,9 +737,6 @@ def test_bad_outcomes(outcomes, error, message):
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         from_long(PERSONS, CODES, **options)
-
-
-# --- the result -----------------------------------------------------------------------
 
 
 def test_report_says_what_was_left_out():

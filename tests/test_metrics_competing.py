@@ -338,9 +338,6 @@ def test_large_data_take_no_square():
     assert of_rows(*rows, horizon=3.0) == pytest.approx(0.5, abs=0.02)
 
 
-# --- entry times -------------------------------------------------------------------------------
-
-
 def entered_by_definition(event, time, start, risk, weight, horizon):
     """All pairs, by the share of those free of events that is at risk."""
     seen = np.empty(len(time))
@@ -422,9 +419,6 @@ def test_nobody_left_before_others_come():
     with pytest.raises(ValueError, match=message):
         concordance_competing(y, [3.0, 2.0, 1.0, 0.0])
     assert concordance_competing(y[1:], [2.0, 1.0, 0.0]) == pytest.approx(0.5)
-
-
-# --- bad input ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

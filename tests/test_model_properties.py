@@ -117,9 +117,6 @@ def test_weights_are_copies(name, seed, check_same):
     check_same(fit(model, copies, LAM, **PENALTY), fit(model, weighted, LAM, **PENALTY))
 
 
-# -- groups -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", [name for name, model in MODELS.items() if model.free])
 def test_shifts_within_groups(name, check_same):
     """Of the offset, and of columns: they change nothing where means are free."""
@@ -197,9 +194,6 @@ def test_rows_of_no_weight_within_a_group(check_same):
     weighted = sample.with_(weights=present.astype(float))
     gone = number(sample.rows(present))
     check_same(fit(model, weighted, LAM, **PENALTY), fit(model, gone, LAM, **PENALTY))
-
-
-# -- models within models ---------------------------------------------------------------------
 
 
 def cox_of(sample, **y):

@@ -140,9 +140,6 @@ def test_more_certain_rows_than_cases(n_far, check_close):
     check_close(gradient(session), expected.u, "u")
 
 
-# -- intercepts -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("far", [30.0, 1e3, 1e4])
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 def test_intercept_between_far_predictors(share, far, tolerance):
@@ -194,9 +191,6 @@ def test_one_count_that_dwarfs_the_rest(algorithm):
     solution = fit(MODELS["poisson"], sample, 1e150, algorithm=algorithm)
     assert np.isfinite(solution.coef).all()
     assert np.isfinite(solution.objective)
-
-
-# -- likelihoods without a maximum ------------------------------------------------------------
 
 
 def separated(name):

@@ -73,9 +73,6 @@ class TestQuadratic:
         np.testing.assert_allclose(steeper, matrix + np.diag(np.diagonal(matrix)), rtol=1e-14)
 
 
-# -- minima -----------------------------------------------------------------------------------
-
-
 L1, GROUP = 0.9, np.array([1, 0, 1, -1, 0, 1, -1, 0])
 PENALTIES = {
     "lasso": ElasticNet(1.0),
@@ -353,9 +350,6 @@ def test_newton_ends_what_passes_leave_however_large(monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-# -- bases, by operations on a matrix that is known ---------------------------------------------
-
-
 class Known:
     """`contract.Operations` of which M is known; what was asked for."""
 
@@ -596,9 +590,6 @@ class TestLoans:
         np.testing.assert_allclose(model.quadratic().whole(), expected, rtol=1e-12)
 
 
-# -- pairs ------------------------------------------------------------------------------------
-
-
 def draw_model(kind, rng, hessian, pairs):
     """A model of some base whose matrix is far from the Hessian."""
     if kind is not LentModel:
@@ -783,9 +774,6 @@ class TestSecants:
         assert not any(Secants().trouble(0.3**k)[1] for k in range(1, 30))
 
 
-# -- how far a step goes ------------------------------------------------------------------------
-
-
 def goal_under(penalty):
     return Goal(penalty, 1e-6, np.ones(P), np.ones(P), magnitude=1.0)
 
@@ -838,9 +826,6 @@ def test_failed_trials_say_how_the_objective_bends(target, wall, tried):
     np.testing.assert_allclose(point.coef, rows.at)
     assert share == pytest.approx(tried[-1] / target) and point.shortened == (share < 1.0)
     assert point.objective == pytest.approx(0.5 * P * (tried[-1] - 1.0) ** 2)
-
-
-# -- which base ---------------------------------------------------------------------------------
 
 
 CHEAP = Counts(1e3, 1e3, 1e6, 1e3, 0.0, True, 10**6)
@@ -1092,9 +1077,6 @@ class TestChoice:
         point, way, known = draw_fit(np.random.default_rng(32), counts=counts)
         loan = serve(known, way.lend(point, of(PENALTIES["lasso"]), 9))
         assert loan is None or {*loan.columns} == {*EVERY}
-
-
-# -- where a fit is, where it goes, and by which way -----------------------------------------------
 
 
 class TestState:

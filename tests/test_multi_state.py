@@ -122,7 +122,6 @@ def test_incidences_of_kinds_of_events_are_those_of_survival(name):
         np.testing.assert_allclose(found.T, probability[:, :, k], atol=1e-9)
 
 
-# -- a clock that goes forward, by hand -----------------------------------------------------------
 ROW = np.arange(1, 241)
 
 
@@ -216,7 +215,6 @@ def test_without_effects_probabilities_are_those_of_aalen_and_johansen():
     np.testing.assert_allclose(found[[1, 2]].to_numpy().ravel(), expected, rtol=2e-3)
 
 
-# -- a clock that starts anew ---------------------------------------------------------------------
 def test_a_clock_that_starts_anew_counts_from_entries_into_states():
     rows = simulated()
     model = fitted(rows, clock="reset")
@@ -286,7 +284,6 @@ def test_rows_of_one_call_have_the_same_random_numbers():
     assert (other != alone).any(axis=None)
 
 
-# -- what is refused, and what is warned of -------------------------------------------------------
 PERSONS = {
     "origin": ["well", "ill", "well", "well"],
     "destination": ["ill", None, "dead", ""],
@@ -473,7 +470,6 @@ def test_functions_of_one_fit_name_what_several_hazards_have():
         wald(model, [[1.0]], None)
 
 
-# -- coefficients in common, and intervals --------------------------------------------------------
 ERRORS = {case["name"]: case for case in load("state_errors.json")["cases"]}
 
 

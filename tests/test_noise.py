@@ -68,7 +68,6 @@ def programme_of(noise, estimator=COX):
     return Programme("s", NAMES, text_of(estimator), "[]", grid, 30, "diagonal", "", noise.text)
 
 
-# -- accounting -------------------------------------------------------------------------------
 @pytest.mark.parametrize(("epsilon", "mu"), [(0.1, 0.05), (1.0, 0.3), (1.0, 2.0), (6.0, 1.5)])
 def test_delta_is_that_of_two_normals(epsilon, mu):
     def excess(x):
@@ -106,7 +105,6 @@ def test_all_releases_add_up_to_what_is_promised(steps):
         assert spent == pytest.approx(noise.mu**2, rel=1e-8)
 
 
-# -- what a row changes -----------------------------------------------------------------------
 class Recorder:
     """Answers that sums might have with much noise; keeps what was asked for."""
 
@@ -182,7 +180,6 @@ def test_what_is_told_in_the_clear_is_of_columns_alone():
     assert wire.encode(wire.Joined("", *said[0])) == wire.encode(wire.Joined("", *said[1]))
 
 
-# -- what hides it ----------------------------------------------------------------------------
 @pytest.mark.parametrize("n_sites", [2, 3, 6])
 def test_noise_has_its_variance_without_one_site(n_sites):
     release = Release("gradient", 4000, 7.0, 0.2, n_sites)
@@ -283,7 +280,6 @@ def test_all_programmes_together_are_within_a_budget(tmp_path):
         coordinator_of(at(), noise=Noise(1.01, norm=2.0)).fit()
 
 
-# -- fits -------------------------------------------------------------------------------------
 def at_grid(y):
     time = GRID[np.minimum(np.searchsorted(GRID, y["time"]), len(GRID) - 1)]
     return surv(y["event"] & (y["time"] <= 1.0), time)
@@ -378,7 +374,6 @@ def test_too_much_noise_is_said():
         coordinator_of(sites_of(X, y), noise=Noise(2.0, norm=2.0)).fit()
 
 
-# -- what there is not ------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("estimator", "options", "message"),
     [

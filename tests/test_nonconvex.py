@@ -197,8 +197,6 @@ def test_means_and_ratios_by_column():
     np.testing.assert_allclose(mixed.coef_, face.fit(l1_ratio=ratio).coef_, atol=1e-9)
 
 
-# -- other software -----------------------------------------------------------------------------
-
 RNG = np.random.default_rng(42)
 Z = RNG.normal(size=(80, 6)) + 0.5 * RNG.normal(size=(80, 1))
 Z = (Z - Z.mean(0)) / Z.std(0)
@@ -290,9 +288,6 @@ def test_columns_in_units_of_skglm(penalty, expected):
     scaled = Z * [1.0, 1.5, 0.7, 1.0, 2.0, 1.0]
     model = LinearCCD(alpha=0.1, penalty=penalty, tol=1e-12).fit(scaled, Y)
     np.testing.assert_allclose(model.coef_, expected, atol=1e-12)
-
-
-# -- descent, and what is proved of its end -----------------------------------------------------
 
 
 def hard_counts(seed):
@@ -428,9 +423,6 @@ class TestCertificates:
         assert found.is_local_minimum and found.convex_here and found.slack > 0
         bounded = certificate(face.fit(bounds=(-0.1, 0.1)), X, face.y)
         assert bounded.is_local_minimum
-
-
-# -- as parameters ------------------------------------------------------------------------------
 
 
 def test_penalties_are_parameters():

@@ -200,9 +200,6 @@ def test_rows_without_weight_do_not_prolong_curves():
     assert np.isnan(curves.at([11])["incidence"]).all()
 
 
-# --- bands --------------------------------------------------------------------------------------
-
-
 # Hall and Wellner's table, as Klein and Moeschberger print it in their appendix C.
 @pytest.mark.parametrize(
     ("end", "level", "bound"),
@@ -230,9 +227,6 @@ def test_bands_hold_whole_curves():
     assert 5 < n_out < 38
     inside = curves.dropna(subset=["band_lower", "lower"])
     assert (inside["band_lower"] <= inside["lower"]).mean() > 0.9
-
-
-# --- results ------------------------------------------------------------------------------------
 
 
 def test_results_are_kept_and_say_what_they_are():
@@ -274,8 +268,6 @@ def test_log_rank_of_many_groups_in_blocks(monkeypatch):
     monkeypatch.setattr(sys.modules[log_rank.__module__], "BLOCK", 40)
     np.testing.assert_allclose(log_rank(y, group).covariance, whole.covariance, rtol=1e-12)
 
-
-# --- bad input ----------------------------------------------------------------------------------
 
 Y = surv([1, 0, 1, 1, 0], [2.0, 5.0, 3.0, 5.0, 6.0])
 GROUPS = ["a", "a", "b", "b", "b"]

@@ -71,9 +71,6 @@ def integrate(log_density, draws, n=25, reach=8.0):
     return mean, (weight[:, None] * (grid - mean)).T @ (grid - mean)
 
 
-# -- quadrature -------------------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings(TOO_SHORT)
 def test_logistic_regression(monkeypatch):
     rng = np.random.default_rng(1)
@@ -148,9 +145,6 @@ def test_poisson_regression_with_an_intercept(monkeypatch):
     check_moments(draws, *integrate(log_density, draws))
 
 
-# -- every model ------------------------------------------------------------------------------
-
-
 def open_sampler(monkeypatch, estimator, X, y, **given):
     """The sampler that `posterior` makes for its first chain, before it has drawn anything."""
     opened = []
@@ -221,9 +215,6 @@ def test_a_large_sample_is_as_without_a_prior(monkeypatch):
     np.testing.assert_allclose(result.sd("coef"), errors, rtol=0.1)
 
 
-# -- priors -----------------------------------------------------------------------------------
-
-
 @pytest.mark.thorough
 @pytest.mark.filterwarnings(TOO_SHORT)
 def test_what_the_data_do_not_determine_is_as_the_prior_has_it(monkeypatch):
@@ -275,8 +266,6 @@ def test_columns_have_their_priors_by_name(monkeypatch):
     np.testing.assert_array_equal(density._prior.mean, [2.0, 2.0, 0.0])
     np.testing.assert_array_equal(density._prior.precision, [1.0, 1.0, 9.0])
 
-
-# -- chains -----------------------------------------------------------------------------------
 
 SHORT = {"n_tune": 5, "n_draws": 8}
 
@@ -348,9 +337,6 @@ def test_trajectories_that_diverge_are_one_doubt(monkeypatch):
     ]
 
 
-# -- flat priors ------------------------------------------------------------------------------
-
-
 def rare_events():
     """Rows of which few are events; the first column is 1 in three rows without one."""
     rng = np.random.default_rng(0)
@@ -406,9 +392,6 @@ def test_strong_effects_have_flat_priors():
     y = (rng.random(5000) < 1 / (1 + np.exp(2.0 - x))).astype(float)
     draws = posterior(LogisticCCD(), x[:, None], y, **flat).draws["coef"]
     assert abs(draws - 1.0).max() < 0.3
-
-
-# -- bad input --------------------------------------------------------------------------------
 
 
 def draw(name="cox", X=X, y=None, **given):

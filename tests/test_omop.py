@@ -37,9 +37,6 @@ def entries(drawn):
     return [tuple(line) for line in table.itertuples(index=False)]
 
 
-# -- cohorts against loops --------------------------------------------------------------------
-
-
 def observed_of(tables):
     """Periods by person; the simulator's do not touch."""
     found = defaultdict(list)
@@ -183,8 +180,6 @@ def test_attrition_adds_up_when_steps_come_in_another_order(database):
         assert (attrition[column].diff().iloc[1:] <= 0).all()
     assert (-attrition["rows"].diff().iloc[1:] == attrition["left_out"].iloc[1:]).all()
 
-
-# -- covariates and events --------------------------------------------------------------------
 
 WINDOWS = {"the last 30 days": (-30, 0), "the last year": (-365, 0)}
 SCORE = {"a": (1.0, [10_000, 10_001]), "b": (2.5, [10_008]), "c": (4.0, [1_001])}
@@ -345,9 +340,6 @@ def test_events_and_other_domains_make_a_case_series():
     assert {*begun["start"]} <= {*days["date"]} and len(begun)
 
 
-# -- small tables -----------------------------------------------------------------------------
-
-
 def tables_of(drugs, periods=(), **others):
     """A database of persons 1, 2 and 3, observed since 2010 unless told otherwise."""
     starts = pd.to_datetime([drug[1] for drug in drugs])
@@ -479,9 +471,6 @@ def test_each_period_is_a_subject_with_its_own_events():
     assert list(zip(outcomes["id"], outcomes["day"].dt.year, strict=True)) == [(0, 2010), (1, 2013)]
     assert len(tables["eras"]) == 4  # windows may begin before or after a period
     assert tables["periods"]["birth"].dt.year.tolist() == [1950, 1950]
-
-
-# -- sources ----------------------------------------------------------------------------------
 
 
 def drawn_from(source, schema=None):
@@ -668,9 +657,6 @@ def test_questions_that_cannot_be_answered(database, cohort):
         small.events({"drug": [7]}, table.drop(columns="id"))
     with pytest.raises(ValueError, match="`score` is made of conditions"):
         database.covariates(cohort, domains=["drug"], score=SCORE)
-
-
-# -- the simulator ----------------------------------------------------------------------------
 
 
 @pytest.mark.thorough

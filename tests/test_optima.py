@@ -281,9 +281,6 @@ def test_a_start_from_elsewhere_ends_at_the_optimum(model, check_close):
     check_close(solution.coef, expected.coef, "coef")
 
 
-# -- batches and threads ----------------------------------------------------------------------
-
-
 def assert_same_bits(one, other):
     for a, b in zip(one, other, strict=True):
         np.testing.assert_array_equal(a.coef, b.coef)

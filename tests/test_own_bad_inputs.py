@@ -246,8 +246,6 @@ REGRESSORS = {
     ),
 }
 
-# -- models of time ----------------------------------------------------------------------------
-
 MODELS = ("cox", "fine-gray")
 NO_PAIRS = "no two rows can be compared...more rows or more events"
 NO_STRATA = "`strata` is missing...3 strata...one label per row"

@@ -167,7 +167,6 @@ def test_curves_say_where_they_end():
             other(30.0)
 
 
-# -- pipelines in place of estimators -------------------------------------------------------------
 MISSING = TABLE.assign(age=TABLE["age"].where(RNG.random(N) > 0.1), dose=TABLE["dose"].round(1))
 NUMBERS = make_pipeline(SimpleImputer(), StandardScaler())
 RAW = make_column_transformer(
@@ -299,7 +298,6 @@ def assert_same(found, expected):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-# -- what draws rows fits all of the pipeline again -----------------------------------------------
 def rows_of(result, number, n_units=N):
     """Units that a replicate draws, by the definition of their seed."""
     return np.sort(np.random.default_rng([result._draw[1], number]).integers(n_units, size=n_units))
@@ -496,7 +494,6 @@ def test_transformers_get_what_they_request():
     )
 
 
-# -- what is refused, and that nothing was forgotten ----------------------------------------------
 def test_what_cannot_be_taken_says_what_can():
     wrong = pipe_of(RAW, Ridge()).fit(MISSING, TIME)
     remedy = r"Pipeline, which ends in Ridge; pass .* a pipeline that ends in one, or a search"

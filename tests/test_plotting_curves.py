@@ -236,9 +236,6 @@ def test_groups_come_in_their_order(groups, expected):
     assert legend(display)[1:] == [f"{key} (Kaplan-Meier)" for key in expected]
 
 
-# --- curves without a model ---------------------------------------------------------------------
-
-
 def area_at(area, time):
     """Lower and upper end of a drawn area of steps."""
     vertices = area.get_paths()[0].vertices

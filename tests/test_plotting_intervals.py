@@ -57,9 +57,6 @@ def texts(display):
     return [tuple(text.get_text() for text in pair) for pair in display.numbers_]
 
 
-# -- forest plots -----------------------------------------------------------------------------
-
-
 @pytest.mark.layout
 def test_forest_with_columns_beside_it():
     result = Result(interval_table(3))
@@ -379,9 +376,6 @@ def test_forest_refuses():
     assert not pyplot.get_fignums()
 
 
-# -- bootstrap --------------------------------------------------------------------------------
-
-
 def test_bootstrap_ranks_and_shades():
     result = bootstrap_result(40)
     display = BootstrapDisplay.from_result(result)
@@ -461,9 +455,6 @@ def test_bootstrap_refuses():
     assert not pyplot.get_fignums()
 
 
-# -- Schoenfeld residuals ---------------------------------------------------------------------
-
-
 def schoenfeld_test(transform="km", **groups):
     """Of the 137 men of survival's veteran."""
     data, y = load_veterans_lung_cancer()
@@ -531,9 +522,6 @@ def test_schoenfeld_refuses():
     pyplot.close("all")
 
 
-# -- profile likelihood -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("ratio", [True, False])
 def test_profile_panels(ratio):
     result = profile_result(4, level=0.9)
@@ -595,9 +583,6 @@ def test_profile_refuses():
     assert not pyplot.get_fignums()
 
 
-# -- calibration ------------------------------------------------------------------------------
-
-
 def calibration(shift=0.0, horizon=5.0):
     groups = pd.DataFrame(
         {
@@ -635,9 +620,6 @@ def test_calibration_refuses():
     empty.groups["observed"] = np.nan
     with pytest.raises(ValueError, match="no group has a known risk"):
         CalibrationDisplay.from_result(empty)
-
-
-# -- names and numbers that are hard to draw -----------------------------------------------------
 
 
 @pytest.mark.layout

@@ -45,9 +45,6 @@ def said(p):
     return "p < 0.001" if p < 0.001 else f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.2g}"
 
 
-# --- ticks and medians --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("beside_model", [False, True])
 def test_every_censored_row_has_a_tick_on_its_curve(beside_model):
     if beside_model:
@@ -99,9 +96,6 @@ def test_lines_lead_to_the_medians_that_are_reached():
     assert list(x) == [0.0, median, median] and list(y) == [0.5, 0.5, 0.0]
     assert display.medians_["reached"].get_color() == display.lines_[0].get_color()
     assert not SurvivalDisplay.from_result(result).medians_
-
-
-# --- the test -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_groups", [2, 3])
@@ -189,9 +183,6 @@ def test_names_and_p_values_cover_nothing(rates, at_risk, width):
     assert all(whole.y0 <= box.y0 and box.y1 <= whole.y1 + 1 for box in boxes)
 
 
-# --- groups -------------------------------------------------------------------------------------
-
-
 def contrast(one, other):
     light = [np.array(to_rgb(c)) ** 2.2 @ [0.2126, 0.7152, 0.0722] + 0.05 for c in (one, other)]
     return max(light) / min(light)
@@ -234,9 +225,6 @@ def test_figures_grow_with_those_at_risk(n_groups):
     assert display.ax_.get_window_extent().height / display.figure_.dpi > 1.2
     assert figure.get_figheight() == 2.6
     assert display.figure_.get_figwidth() == 3.5
-
-
-# --- competing risks ----------------------------------------------------------------------------
 
 
 def test_observed_incidences_stand_beside_predicted_ones():
@@ -353,9 +341,6 @@ def test_stacks_of_predicted_curves_and_what_is_refused():
         StackedIncidenceDisplay.from_result(kaplan_meier(Y))
     with pytest.raises(ValueError, match=r"`axes` has 2 axes for 1 group\(s\)"):
         display.plot(pyplot.figure().subplots(1, 2))
-
-
-# --- profiles and calibration -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("effect", ["hazard_ratio", None])

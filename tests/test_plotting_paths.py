@@ -169,9 +169,6 @@ def test_path_refuses():
     assert not pyplot.get_fignums()
 
 
-# -- cross-validation -------------------------------------------------------------------------
-
-
 class FakeCV(BaseEstimator):
     """What is read of an estimator that has chosen its penalty."""
 
@@ -267,9 +264,6 @@ def test_cv_refuses():
     model = CoxLassoCCD(alpha=0.1).fit(data.X, data.y)
     with pytest.raises(TypeError, match="CoxLassoCCD, which has chosen no alpha"):
         CVDisplay.from_estimator(model)
-
-
-# -- what all figures share -------------------------------------------------------------------
 
 
 @pytest.mark.layout

@@ -51,9 +51,6 @@ def moments(points):
     return np.concatenate([points, np.stack(products, axis=-1)], axis=-1)
 
 
-# -- quadrature -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("prior", ["normal", "laplace"])
 def test_scales_that_are_drawn(prior, monkeypatch):
     rng = np.random.default_rng(1)
@@ -187,9 +184,6 @@ def test_what_the_data_do_not_determine_is_as_the_prior_has_it(monkeypatch):
         assert stats.kstest(values, "uniform").pvalue > 1e-5
 
 
-# -- arguments --------------------------------------------------------------------------------
-
-
 def test_a_known_scale_of_a_normal_prior_is_a_precision():
     face = FACES["cox"]
     by_scale, by_precision = (
@@ -240,9 +234,6 @@ def test_every_model_has_these_posteriors(name):
     assert (np.diff(result.draws["scale"]) != 0).all()
 
 
-# -- chains -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("prior", ["laplace", "horseshoe"])
 def test_chains_depend_on_nothing_but_the_seed(prior):
     face = FACES["cox"]
@@ -271,9 +262,6 @@ def test_a_device_draws_as_the_cpu_does(prior, monkeypatch):
     )
     for quantity, expected in cpu_draws.draws.items():
         np.testing.assert_allclose(cuda_draws.draws[quantity], expected, rtol=1e-6)
-
-
-# -- bad input --------------------------------------------------------------------------------
 
 
 def draw(**given):

@@ -96,7 +96,6 @@ def refusal(site, content):
     return found.reason
 
 
-# -- sums -------------------------------------------------------------------------------------
 def moved(words):
     return add(words, np.eye(1, len(words), dtype=np.uint64)[0])
 
@@ -188,7 +187,6 @@ def test_what_is_no_sum_is_refused(rows, spoil):
     assert "has another form" in reason or "the sum that came is none of words" in reason
 
 
-# -- what sites have in common ----------------------------------------------------------------
 def swapped(table, one, other):
     return table | {one: table[other], other: table[one]}
 
@@ -271,7 +269,6 @@ def test_who_plays_the_other_sites_meets_those_who_know_their_keys(rows, monkeyp
     assert len(middle.said["A"]) == 2 and len(covered["A"]) == number + 1
 
 
-# -- programmes -------------------------------------------------------------------------------
 def estimator(name, **parameters):
     return json.dumps({"class": name, "parameters": parameters})
 
@@ -401,7 +398,6 @@ def test_other_sites_are_not_joined(rows, programme):
         assert "it has taken part in fits of other sites" in refusal(site, other)
 
 
-# -- messages of before -----------------------------------------------------------------------
 def test_what_was_said_before_tells_nothing_new(rows):
     middle = Middle(sites_of(rows))
     middle.fit()
@@ -481,7 +477,6 @@ def test_sums_under_other_weights_have_other_masks(rows):
     assert min(map(len, of_draws)) > 3 and len(forms[0] & forms[1]) > 3
 
 
-# -- limits -----------------------------------------------------------------------------------
 def test_sums_are_counted_under_whichever_session_they_are_told(rows):
     sites = sites_of(rows)
 
@@ -544,7 +539,6 @@ def test_messages_before_a_fit_are_answered_by_that_it_is_lost(rows):
         assert answer(site_of(rows, "A"), content) == wire.Lost()
 
 
-# -- rows -------------------------------------------------------------------------------------
 def test_labels_of_few_rows_stay(rows):
     X, y = rows
     stratum = np.where(np.arange(N_ROWS) < 27, "alone", "many")
@@ -614,7 +608,6 @@ def test_points_far_from_the_rows_do_not_single_out_the_largest(rows):
             assert (found is not None) == (center == 0.0), (want, center)
 
 
-# -- bytes ------------------------------------------------------------------------------------
 def test_whatever_bytes_come_a_site_answers(rows):
     middle = Middle(sites_of(rows))
     middle.fit()

@@ -338,9 +338,6 @@ def test_fits_that_do_not_converge():
         profile_likelihood(model, data.X, data.y, 0, level=0.1)
 
 
-# -- the search itself ------------------------------------------------------------------------
-
-
 def search(objective, origin, *, span=1.0, step=1.0, root=1.96):
     """Bounds of an objective that is known, and how often it was evaluated."""
     curve = ProfileCurve(origin, objective(origin), span)

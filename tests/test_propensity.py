@@ -84,9 +84,6 @@ def test_scores_and_weights_of_other_software():
         np.testing.assert_allclose(factor * found, weights, rtol=1e-13)
 
 
-# --- matching --------------------------------------------------------------------------
-
-
 def pair_slowly(value, treated, group, caliper, ratio):
     """Partner of every comparator, -1 for none: in each round the closest free pair, by search."""
     partner, active = np.full(len(value), -1), np.flatnonzero(treated)
@@ -255,9 +252,6 @@ def test_what_matching_refuses():
         match(table, scale="probit")
     with pytest.raises(ValueError, match="`treatment` is 1 in no row of 2"):
         match(table.assign(score=[0.0, 0.4, 1.0, 0.9]))
-
-
-# --- scores, trimming, strata, weights ----------------------------------------------------
 
 
 def test_preference_scores():

@@ -163,9 +163,6 @@ def test_vectors(case, check_close):
         check_close(solution.loglik, case["loglik"], "published loglik")
 
 
-# -- large matched sets -----------------------------------------------------------------------
-
-
 def one_set(n, cases, eta, weights=None):
     """Session of one set at the given predictors: (session, loglik)."""
     case = np.zeros(n)

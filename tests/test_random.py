@@ -26,9 +26,6 @@ def words(*values):
     return tuple(np.uint64(value) for value in values)
 
 
-# -- the generator -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("counter", "key", "expected"),
     [
@@ -154,9 +151,6 @@ def as_python(modules, **replaced):
     return space
 
 
-# -- class Random ------------------------------------------------------------------------------
-
-
 def draws_of(random, size=50):
     """One array of every kind."""
     rows = len(random.chains)
@@ -221,9 +215,6 @@ def test_too_many_items():
         Random(0, np.zeros(0, int)).normal(0, 2**32 + 1)
 
 
-# -- normals -----------------------------------------------------------------------------------
-
-
 def test_cosine_of_turns():
     turns = np.linspace(0, 1, 10_001)
     found = np.array([formulas.cos_turns(t) for t in turns])
@@ -243,9 +234,6 @@ def test_normals():
     for bound in (3.0, 4.0):
         for tail in (np.count_nonzero(z > bound), np.count_nonzero(z < -bound)):
             assert stats.binomtest(tail, z.size, stats.norm.sf(bound)).pvalue > 5e-6
-
-
-# -- gamma -------------------------------------------------------------------------------------
 
 
 @pytest.mark.thorough(but=r"0\.001|\[3|0\.99")
@@ -290,9 +278,6 @@ def test_what_is_no_distribution_gives_nan():
     bad = np.array([[0.0, -1.0, np.nan, -np.inf]])
     assert np.isnan(random.inverse_gaussian(0, bad, ones)).all()
     assert np.isnan(random.inverse_gaussian(0, ones, bad)).all()
-
-
-# -- inverse Gaussian --------------------------------------------------------------------------
 
 
 def inverse_gaussian_cdf(x, mean, shape):

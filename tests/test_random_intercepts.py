@@ -238,7 +238,6 @@ def test_the_gradient_of_laplace_s_likelihood_is_that_of_differences(monkeypatch
         np.testing.assert_allclose(np.array(slopes) / 2e-5, gradient[free], rtol=1e-4, atol=1e-4)
 
 
-# -- one function of coefficients and intercepts ---------------------------------------------------
 GIVEN = {
     "cox": (CoxLassoCCD, Y, {"strata": STRATUM}),
     "fine_gray": (FineGrayCCD, CAUSES, {}),
@@ -381,7 +380,6 @@ def test_weights_are_counts_of_rows():
     )
 
 
-# -- what is predicted -----------------------------------------------------------------------------
 def test_predictions_have_the_intercepts_of_known_clusters():
     cox = fit(CoxLassoCCD(alpha=0.005), X, Y, CLUSTER, 0.5)
     effects = cox.cluster_effects_
@@ -462,7 +460,6 @@ def test_clusters_whose_rates_are_thousands_apart_have_a_mode():
     assert y.max() > 1_000
 
 
-# -- what cannot be --------------------------------------------------------------------------------
 def test_a_variance_of_zero_is_the_fit_without_intercepts():
     chance = np.arange(300) // 2 % 30  # nothing that times depend on
     y = surv(EVENT, ROW * 71 % 61 + 1.0)

@@ -23,9 +23,6 @@ def linear(**params):
     return LinearCCD(**{"alpha": 0.02, "tol": 1e-11, **params})
 
 
-# --- counts ----------------------------------------------------------------------------------
-
-
 @INTERCEPT
 @WEIGHTED
 @pytest.mark.parametrize("alpha", [0.0, 0.05])
@@ -118,9 +115,6 @@ def test_counts_need_not_be_whole():
     halves = poisson().fit(X, COUNT / 2, exposure=EXPOSURE / 2)
     doubled = poisson(alpha=0.04).fit(X, COUNT, exposure=EXPOSURE)
     np.testing.assert_allclose(halves.coef_, doubled.coef_, atol=1e-8)
-
-
-# --- numbers ---------------------------------------------------------------------------------
 
 
 @INTERCEPT

@@ -49,9 +49,6 @@ def bounds(model, columns=slice(None)):
     return table.iloc[columns]
 
 
-# -- summary ----------------------------------------------------------------------------------
-
-
 def test_summary_with_intervals(model):
     table = model.summary(intervals=Result(bounds(model)))
     assert table.columns.tolist() == [
@@ -144,9 +141,6 @@ def test_summary_with_profiles_of_penalized_columns(frame):
     other = CoxLassoCCD(alpha=0.2, penalty_factor={1: 0.0}).fit(*frame)
     with pytest.raises(ValueError, match="another fit: its coefficient of 'x1'"):
         other.summary(intervals=result)
-
-
-# -- notebooks --------------------------------------------------------------------------------
 
 
 class Tables(HTMLParser):

@@ -56,9 +56,6 @@ def case(request):
     return cox(*request.param), request.param[0]
 
 
-# --- conditional curves ------------------------------------------------------------------------
-
-
 def test_hazard_counts_from_the_start_on(case):
     """The hazard until t less that until the start, of curves that other tests judge."""
     model, has_strata = case
@@ -161,9 +158,6 @@ def test_equals_survfit_with_coefficients_that_change(start):
     assert risk == pytest.approx(SURVFIT[start], rel=1e-9)
 
 
-# --- risks -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("has_start", [False, True])
 def test_risks_are_those_of_the_curves(case, has_start):
     model, has_strata = case
@@ -251,7 +245,6 @@ def test_survivors_of_a_landmark_fare_as_predicted():
         assert model.predict_risk(data.X[rows], 40.0).to_numpy().mean() > expected + 0.05
 
 
-# --- quantiles ---------------------------------------------------------------------------------
 def veterans():
     """Columns, outcome and cell type of the 137 men of R's veteran."""
     data, y = load_veterans_lung_cancer()
@@ -310,7 +303,6 @@ def test_quantiles_of_an_incidence():
         assert time == curve.x[np.argmax(curve.y >= 0.2)]
 
 
-# --- bad input ---------------------------------------------------------------------------------
 EAST = TIME[STRATA == "east"].max()
 MISTAKES = {
     "no horizon": (lambda: cox().predict_risk(X, []), ValueError, "`times`...empty"),

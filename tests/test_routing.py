@@ -116,8 +116,6 @@ def test_unknown_arguments_of_a_path(face):
     )
 
 
-# -- scikit-survival's scorers --------------------------------------------------------------------
-
 TIMES = [10.0, 20.0, 30.0]
 END, KIND = np.minimum(TIME, 40.0), CODE * (TIME <= 40.0)  # somebody is left in every fold
 PLAIN, CHANGING = surv(KIND == 1, END), {"time_varying": {0: [20.0]}}

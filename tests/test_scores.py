@@ -41,9 +41,6 @@ def table(risk):
     return pd.DataFrame(risk, columns=pd.Index(TIMES, name="time"))
 
 
-# --- the definition ----------------------------------------------------------------------------
-
-
 def uncensored_share(codes, time, at, *, including):
     """Kaplan-Meier of censoring at one time, or just before it; events leave first."""
     share = 1.0
@@ -151,9 +148,6 @@ def test_censoring_equals_scikit_survival(seed):
     assert censoring.before(0.0) == censoring.at(0.0) == 1.0
 
 
-# --- one kind of event -------------------------------------------------------------------------
-
-
 def draw_survival(seed):
     """Train, test and risks; censorings are never tied with events."""
     outcomes = []
@@ -230,9 +224,6 @@ def test_nobody_of_the_training_may_be_left_when_the_last_of_the_test_has_an_eve
     assert np.isfinite(auc(*flags, risk, TIMES)).all()
 
 
-# --- complete data -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("several", [False, True])
 def test_complete_data(seed, several):
@@ -260,9 +251,6 @@ def test_they_estimate_the_scores_without_censoring():
     for score in (brier_score_competing, auc_competing):
         expected = score(complete, complete, risk, times)
         np.testing.assert_allclose(score(y, y, risk, times), expected, atol=0.006)
-
-
-# --- properties --------------------------------------------------------------------------------
 
 
 def test_properties():
@@ -327,9 +315,6 @@ def test_large_data_take_no_square():
     assert auc_competing(y, y, risk, [0.5, 1.0]).to_numpy() == pytest.approx(0.5, abs=0.02)
 
 
-# --- entry times -------------------------------------------------------------------------------
-
-
 def test_who_enters_at_the_beginning_enters_early():
     codes, time, risk = draw(3)
     given = risk, TIMES
@@ -367,8 +352,6 @@ def test_late_entry_does_not_change_what_is_estimated():
         truth = score(whole, whole, risk, horizons).to_numpy()
         assert score(y, y, risk[come], horizons).to_numpy() == pytest.approx(truth, abs=0.006)
 
-
-# --- bad input ---------------------------------------------------------------------------------
 
 CODES, TIME, RISK = draw(4)
 Y, Y_CODES = surv(CODES > 0, TIME), competing_risks(CODES, TIME)

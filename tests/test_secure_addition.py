@@ -46,7 +46,6 @@ def words_of(*numbers):
     return np.array(numbers, np.uint64)
 
 
-# -- numbers ----------------------------------------------------------------------------------
 def fixed(value):
     return round(Fraction(value) * 2**56)  # half to even, as rint does
 
@@ -122,7 +121,6 @@ def test_flags_share_words():
         pack_flags([True], 1001)
 
 
-# -- arithmetic -------------------------------------------------------------------------------
 @given(st.lists(st.tuples(WORDS, WORDS), max_size=20))
 @example([(PRIME - 1, PRIME - 1)] * 20)
 @example(
@@ -147,7 +145,6 @@ def test_words_of_bits():
     assert from_bits(bits).tolist() == [0, 0, PRIME - 1, 0, 5]
 
 
-# -- sites ------------------------------------------------------------------------------------
 def identities(n_sites):
     if n_sites > 1:
         pytest.importorskip("cryptography")
@@ -235,7 +232,6 @@ def test_a_site_covers_once():
         circle.cover(words_of(1, 3), HERE)
 
 
-# -- sums that are not of what was sent -------------------------------------------------------
 def forged(total):
     """Sums that someone makes of a sum and its tag, without the key."""
     for k in (0, 3, -2, -1):
@@ -309,7 +305,6 @@ def test_what_is_no_sum():
         Circle(None, "s0", {"s0": b""}, SESSION).cover(words_of(1), HERE)
 
 
-# -- who is who -------------------------------------------------------------------------------
 def test_publics_are_checked():
     sites = identities(3)
     publics = publics_of(sites)

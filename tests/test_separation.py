@@ -32,9 +32,6 @@ from sksurvgpu.estimators._separation import find_infinite
 INFINITE = "Coefficients of unpenalized columns are infinite, because the columns separate the"
 
 
-# -- all likelihoods, against all pairs ---------------------------------------------------------
-
-
 def pairs_of(name, model, sample):
     given = sample.X, sample.y, sample.sample_weight
     if model.name == "fine_gray":
@@ -148,9 +145,6 @@ def test_coefficients_that_change_over_time():
             np.testing.assert_array_equal(found, columns, str(seed))
         verdicts.append(is_separated)
     assert any(verdicts) and not all(verdicts)
-
-
-# -- data made by hand --------------------------------------------------------------------------
 
 
 def names_of(model, X, y, **arguments):
@@ -272,8 +266,6 @@ def test_of_a_full_set_of_indicators_one_is_named():
     assert names_of(CoxLassoCCD(alpha=0), merged[:, [0, 1, 2, 4]], y) == []
 
 
-# -- what a fit says ----------------------------------------------------------------------------
-
 RNG = np.random.default_rng(2)
 TIME = RNG.permutation(60) + 1.0
 EVENT = RNG.random(60) < 0.5
@@ -319,9 +311,6 @@ def test_a_penalty_makes_coefficients_finite(model):
     assert [path.at(k).infinite_.tolist() for k in range(2)] == [[True, False, False]] * 2
     path = fit_path(CoxLassoCCD(penalty_factor={"age": 0.0}), FRAME, Y, alphas=[0.1, 0.0])
     assert [path.at(k).infinite_.any() for k in range(2)] == [False, True]
-
-
-# -- published data -----------------------------------------------------------------------------
 
 
 def encode_survset(table):
@@ -404,9 +393,6 @@ def no_proof(search, most_rounds):
     """Stand in for tries without a program, which decide where columns are few."""
     search._grown = np.zeros(len(search.idx))
     return False
-
-
-# -- wide fits --------------------------------------------------------------------------------
 
 
 # One model a pattern; the others have many more linear programs of the same kinds.

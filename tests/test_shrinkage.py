@@ -120,7 +120,6 @@ def test_sweeps_leave_prior_times_likelihood_as_it_is(name, slab, scale):
             assert stats.kstest(2.0 * stats.t.sf(draws, DF), "uniform").pvalue > LEAST_P_VALUE
 
 
-# -- what the sampler is made of ---------------------------------------------------------------
 def integral(function, low=-np.inf, high=np.inf):
     return quad(function, low, high, epsabs=0.0, epsrel=1e-10, limit=500)[0]
 

@@ -98,9 +98,6 @@ def test_readers_accept_what_is_simulated():
     read_counts(data.y, strata=data.strata, exposure=data.exposure)
 
 
-# -- competing risks ------------------------------------------------------------------------------
-
-
 def cumulative_incidence(time, eta, probability=0.5):
     return 1 - (1 - probability * (1 - np.exp(-time))) ** np.exp(eta)
 
@@ -181,9 +178,6 @@ def test_huge_effects_do_not_overflow():
     assert count[1] > 9e8
     assert count[2] == 0
     assert count[3] > 50
-
-
-# -- cases and counts -----------------------------------------------------------------------------
 
 
 def test_logistic_follows_the_formula_at_both_values_of_a_column():
@@ -272,9 +266,6 @@ def test_dense_matched_design():
     assert data.X.flags.f_contiguous
     assert stats.kstest(data.X.ravel(), "uniform").pvalue > 1e-3
     assert np.count_nonzero(data.coef) == 30
-
-
-# -- case series ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mean", [0.05, 0.8, 4.0])

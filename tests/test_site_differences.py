@@ -30,7 +30,6 @@ OFF = Exact(min_rows=1, largest_share=1.0)
 EFRON, BRESLOW = model_text(CoxLassoCCD(ties="efron")), model_text(CoxLassoCCD())
 
 
-# -- cuts -----------------------------------------------------------------------------------------
 def in_sums(first, second, numbers):
     """Rows of which the numbers at both ends differ, for all numbers of the nodes."""
     nodes = [*np.unique(first), *(np.unique(second) + 100)]
@@ -125,7 +124,6 @@ def test_smallest_cut_of_labels_in_common_is_that_of_any_potentials(seed):
     assert 0 < smallest_cut(*ends.T, 99, unit, shared=True) <= min(persons | {99})
 
 
-# -- sums by time ---------------------------------------------------------------------------------
 def reader_at(arguments, times, rules):
     """Reader whose agreed times are these, in one stratum."""
     reader = Reader(arguments, rules, Ledger())
@@ -346,7 +344,6 @@ def test_persons_who_have_a_column_or_lack_it_are_counted_in_every_cell(seed):
     assert 0 < sum(expected) < 12
 
 
-# -- columns nearly alike -------------------------------------------------------------------------
 def forms_of(x):
     """A column, and the marks of both of its values where it has two."""
     values = np.unique(x)

@@ -191,9 +191,6 @@ def test_halves_without_an_event_are_left_out_with_their_pair():
     assert found.n_subsamples == 2 * is_fit.sum()
 
 
-# -- bounds -----------------------------------------------------------------------------------
-
-
 def test_bound_without_an_assumption():
     assert expected_errors(10.0, 200, 0.9, 100, "none") == pytest.approx(100 / 200 / 0.8)
     # a share of 0.605 of 100 halves is one of 0.61
@@ -248,9 +245,6 @@ def test_bounds_are_in_order():
             expected_errors(q, 100, 0.7, 100, which) for which in ("none", "unimodal", "r-concave")
         )
         assert 0 < concave <= unimodal <= none <= q
-
-
-# -- bad input --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,6 @@ def test_coefficients_that_change_have_the_scale_of_their_column():
     assert model.summary()["coef"].to_numpy().tolist() == model.coef_.tolist()
 
 
-# -- what is made of many fits: that of columns which all rows have divided -----------------------
 DIVIDED = DENSE / deviations(DENSE)
 ALPHAS = [0.05, 0.02, 0.008]
 PENALIZED = {
@@ -324,7 +323,6 @@ def test_fits_without_a_penalty_do_not_notice():
             np.testing.assert_allclose(*errors, rtol=1e-6)
 
 
-# -- columns that are computed, rows elsewhere, refusals ------------------------------------------
 @pytest.mark.parametrize("weight", [None, FACES["cox"].rows["sample_weight"]])
 def test_computed_columns(weight):
     rng, y = np.random.default_rng(2), FACES["cox"].y

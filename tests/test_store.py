@@ -167,7 +167,6 @@ def test_threads_wait_for_who_adds():
     engine.close()
 
 
-# -- designs --------------------------------------------------------------------------------------
 def table(n, seed=0):
     """Columns of every kind: rare ones, many ones, valued, dense, empty, and one far from zero."""
     rng = np.random.default_rng(seed)
@@ -227,7 +226,6 @@ def test_short_row_numbers_change_no_bit():
         assert np.array_equal(one, other)
 
 
-# -- files ----------------------------------------------------------------------------------------
 def outcomes(n, seed=0):
     """Every outcome of the package, by name."""
     rng = np.random.default_rng(seed)
@@ -441,7 +439,6 @@ def test_data_say_what_they_have(tmp_path):
         data["y"]
 
 
-# -- tables ---------------------------------------------------------------------------------------
 PERSONS = pd.DataFrame({"w": np.arange(1.0, 51.0), "days": np.arange(50, 0, -1), "event": FLAG})
 PERSONS = PERSONS.assign(site=np.where(np.arange(50) < 9, "x", "yy"), **FRAME)
 
@@ -488,7 +485,6 @@ def test_outcome_of_a_table_may_be_a_column(tmp_path):
     assert np.array_equal(rows_of(data, "y"), FLAG)
 
 
-# -- fits -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("memory", [None, 0])
 def test_fit_of_files_is_that_of_memory(memory, tmp_path):
     n = 1000
@@ -551,7 +547,6 @@ def test_memory_is_that_of_a_partition(tmp_path):
     assert 1024 * (int(peaks[1]) - int(peaks[0])) <= 5 * size * (many - few)
 
 
-# -- long tables ----------------------------------------------------------------------------------
 def long_tables(n=400, seed=0):
     rng = np.random.default_rng(seed)
     persons = pd.DataFrame(

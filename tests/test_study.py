@@ -79,7 +79,6 @@ def result(tmp_path_factory):
     return Study.read(DOCUMENT).run(Claims(), tmp_path_factory.mktemp("study"), n_jobs=1)
 
 
-# -- the document ---------------------------------------------------------------------------------
 ANALYSIS = "`analyses['x']`"
 WRONG = {
     "a key": (
@@ -178,7 +177,6 @@ def test_arguments_of_databases_are_known():
         assert {*names} <= {*signature(getattr(omop.Database, method)).parameters}
 
 
-# -- the run --------------------------------------------------------------------------------------
 class Killed(BaseException):
     """As of a process that is ended."""
 
@@ -360,7 +358,6 @@ def test_all_models_are_fitted(tmp_path):
     assert (found.diagnostics["ease_diagnostic"] == "NOT EVALUATED").all()
 
 
-# -- diagnostics ----------------------------------------------------------------------------------
 def test_differences_are_those_of_their_formulas():
     rng = np.random.default_rng(0)
     x, treated = rng.integers(0, 4, 300).astype(float), rng.random(300) < 0.4
@@ -427,7 +424,6 @@ def test_slopes_of_profiles_are_those_of_the_likelihood(result):
     assert line["llr"] == pytest.approx(-one.loc[one["log_rr"] == 0, "log_likelihood"].iloc[0])
 
 
-# -- tables and the page --------------------------------------------------------------------------
 def test_tables_are_those_of_the_results_model(result, tmp_path):
     lines = check_tables(result.export(tmp_path, "claims"))
     assert {*lines} == {path.stem for path in tmp_path.glob("*.csv")} == {*read_specification()}

@@ -95,7 +95,6 @@ def changed(series=None, **keys):
     return document
 
 
-# -- the document ---------------------------------------------------------------------------------
 SERIES = "`case_series['x']`"
 WRONG = {
     "no exposures": (changed(exposures={}), "the study has no `exposures`; it needs outcomes"),
@@ -167,7 +166,6 @@ def test_a_study_may_have_both():
     assert found.document["targets"]["new"]["id"] == found.document["exposures"]["new"]["id"] == 7
 
 
-# -- the run --------------------------------------------------------------------------------------
 def test_a_known_effect_is_found(result):
     lines = result.case_series.set_index(["exposure", "window", "analysis", "outcome"])
     assert len(lines) == 6 * (2 + 2)
@@ -283,7 +281,6 @@ def test_estimates_say_what_would_run(database):
     assert line["basis"].startswith("the first of 6 outcomes took") and line["seconds"] > 0
 
 
-# -- tables and the page --------------------------------------------------------------------------
 def test_ratios_that_can_be_detected_are_those_of_r():
     # inst/Results_Eunomia.zip of SelfControlledCaseSeries 6.1.4: days of sccs_result.csv, days and
     # events of those with the covariate in sccs_attrition.csv, and sccs_diagnostics_summary.csv

@@ -119,7 +119,6 @@ def test_counts_within_groups(name):
         np.testing.assert_array_equal(residuals(series, X, y, kind), found)
 
 
-# --- what summary(coxph) prints, of survival 3.5-3 -----------------------------------------------
 CELLS = ["large", "smallcell", "adeno", "squamous"]
 
 

@@ -432,7 +432,6 @@ def test_few_bins_that_are_ranges_of_rows_add_up(monkeypatch):
     check(data, "time")
 
 
-# -- what a partition says of its rows ------------------------------------------------------------
 def test_description_has_times_and_columns():
     data = Data(Cox(), strata=3, weight=True)
     parts = [data.part(rows) for rows in data.split("random")]
@@ -458,7 +457,6 @@ def test_description_has_times_and_columns():
     assert np.isnan(found[-1].columns[:, 3:5]).all() and not found[-1].columns[:, :3].any()
 
 
-# -- what a partition keeps -----------------------------------------------------------------------
 def _asked(joined, *requests):
     return joined.parts[0].answer(Ask("plan", requests)).of
 

@@ -51,7 +51,6 @@ def dense(tiles: Tiles):
     return out
 
 
-# -- what lies where ------------------------------------------------------------------------------
 @pytest.mark.thorough(but=r"random-(None|64|401)-3|given-7-1")
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("size", [None, *SIZES])
@@ -147,7 +146,6 @@ def test_what_cannot_be_numbered_is_refused():
             tiles_of(beyond, np.arange(N - 1))
 
 
-# -- passes ---------------------------------------------------------------------------------------
 class Model(NamedTuple):
     """Columns of a model: all of them everywhere, and some of them again in some pieces."""
 
@@ -280,7 +278,6 @@ def test_threads_change_no_bit(cut, n_threads):
         assert np.array_equal(one, other)
 
 
-# -- the quadratic model --------------------------------------------------------------------------
 def bins_of(n, form, rng):
     """Bins of rows, and h of every row and bin."""
     h, w, A = rng.random(n), rng.random(n), np.sort(rng.random(14))

@@ -253,9 +253,6 @@ def test_a_cohort_keeps_its_account():
     assert found.left_out["id"].tolist() == ["f", "c", "d"]
 
 
-# --- several periods of observation -------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dates", [False, True], ids=["numbers", "dates"])
 def test_the_period_with_the_index_date_is_found(dates):
     rng = np.random.default_rng(2)
@@ -357,9 +354,6 @@ def test_periods_that_cannot_be():
         time_at_risk(pd.concat([persons, persons[:1]]), periods)
 
 
-# --- rates and effects --------------------------------------------------------------------------
-
-
 # R: poisson.test(c(11, 18), c(800, 3011)); poisson.test(11, 800)$conf.int
 def test_rates_equal_poisson_test():
     event = np.repeat([1, 0, 1, 0], [18, 30, 11, 20])
@@ -396,9 +390,6 @@ def test_detectable_effects_equal_cohort_method(case):
     assert two["hazard_ratio"] == pytest.approx(case["two_sided"], rel=1e-12)
     assert one["hazard_ratio"] == pytest.approx(case["one_sided"], rel=1e-12)
     assert minimal_detectable_effect(0, 0.5)["hazard_ratio"] == np.inf
-
-
-# --- bad input ----------------------------------------------------------------------------------
 
 
 def broken(change, events=None, **options):

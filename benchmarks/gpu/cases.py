@@ -90,9 +90,6 @@ def on_grid(time, n_times):
     return edges[np.minimum(np.searchsorted(edges, time), len(edges) - 1)] + 1.0
 
 
-# -- events in time ---------------------------------------------------------------------------
-
-
 def cox(n_strata=None, tied=True, entries=False, cuts=0, plain=False, **parameters):
     """``n_strata(n)`` labels; `cuts` cut points of two coefficients."""
 
@@ -133,9 +130,6 @@ def fine_gray(tied=True, n_strata=0, n_groups=0, plain=False, **parameters):
     return draw
 
 
-# -- groups without time ----------------------------------------------------------------------
-
-
 def case_series(n_subjects, plain=False):
     def draw(rng, n, p):
         eras = {"mean_eras": 6.0, "density": _ones(n)}
@@ -170,9 +164,6 @@ def matched(size, n_cases=None, n_sets=None, plain=False, **parameters):
     return draw
 
 
-# -- generalized linear models ----------------------------------------------------------------
-
-
 def rows(name, intercept, plain=False):
     def draw(rng, n, p):
         if name == "poisson":
@@ -187,9 +178,6 @@ def rows(name, intercept, plain=False):
         return finished(model(fit_intercept=intercept), data.X, y, rng, plain)
 
     return draw
-
-
-# -- the list ---------------------------------------------------------------------------------
 
 
 def few(n):

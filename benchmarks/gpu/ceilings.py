@@ -50,9 +50,6 @@ class Ceilings(Part):
         return {"value": 1e-9 * bandwidth(device, sizes), "unit": "GB/s"}
 
 
-# -- bandwidth --------------------------------------------------------------------------------
-
-
 @kernel
 def copy_numbers(source, target):
     """Four independent loads a thread and step."""
@@ -76,9 +73,6 @@ def bandwidth(device, sizes):
 
     seconds = median_seconds(run, lambda: device.download(target[:1]), sizes.repeats)
     return 2 * source.nbytes / seconds
-
-
-# -- barriers ---------------------------------------------------------------------------------
 
 
 @kernel
@@ -128,9 +122,6 @@ def latency(device, what, size, sizes):
 
     few = max(sizes.meetings // 10, 1)
     return max(seconds(sizes.meetings) - seconds(few), 0.0) / max(sizes.meetings - few, 1)
-
-
-# -- launches, gathers, sums ------------------------------------------------------------------
 
 
 @kernel
@@ -219,9 +210,6 @@ def _measure_shared(device, how, sizes):
 
     seconds = median_seconds(run, lambda: device.download(out[:1]), sizes.repeats)
     return {"value": 1e-9 * blocks * sizes.gathers * sizes.rounds / seconds, "unit": "G/s"}
-
-
-# -- clocks -----------------------------------------------------------------------------------
 
 
 def median_seconds(run, wait, repeats):

@@ -113,9 +113,6 @@ def fails(result):
     return "error" in result or result.get("passed") is False
 
 
-# -- sizes ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Sizes:
     """Numbers of the day itself, a short one, or a simulated one; a part reads its own."""
@@ -231,8 +228,6 @@ SIZES = {"full": FULL, "small": SMALL, "tiny": TINY}
 def name_of(sizes):
     return next(name for name, known in SIZES.items() if known == sizes)
 
-
-# -- items in processes -----------------------------------------------------------------------
 
 MARK = "@@"
 NO_TIME = {"not_run": "no time"}

@@ -149,8 +149,6 @@ MEASURES = {
 }
 
 
-# -- the first fit ----------------------------------------------------------------------------
-
 ROWS, WIDTH, FITS = 20_000, 200, 3
 COEF, OBJECTIVE = 1e-5, 1e-8  # largest relative differences at the default tolerance
 

@@ -48,9 +48,6 @@ class Cells(NamedTuple):
     out: np.ndarray  # float64 (2,)
 
 
-# -- scan, transformation, reduction ----------------------------------------------------------
-
-
 @device
 def load_cell(cells, q):
     """From the last cell to the first; one segment."""
@@ -139,9 +136,6 @@ def fused(exchange, cells, n_columns):
         n = cells.w.shape[0]
         slope, curvature = rake_terms(exchange, n, cells, 2 * j, scratch)
         add_to(exchange, slope, curvature, 2 * j + 1, scratch, cells.out)
-
-
-# -- running ----------------------------------------------------------------------------------
 
 
 class Experiment:

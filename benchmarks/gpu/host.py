@@ -42,8 +42,6 @@ from ..processes import timed
 from .problems import cox_problem
 from .stand_in import Counts, call_on_stand_in, counts
 
-# -- iterations -------------------------------------------------------------------------------
-
 HERE = f"{__package__}.host"
 PENALTY = 0.25  # over the root of the number of rows
 
@@ -143,9 +141,6 @@ def iteration(arguments=None):
                 f"{len(seconds)} iterations; {asked.launches} launches, {asked.uploads} uploads, "
                 f"{asked.downloads} downloads, {asked.allocations} allocations"
             )
-
-
-# -- folds ------------------------------------------------------------------------------------
 
 
 def draw(model, n):

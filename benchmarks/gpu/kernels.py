@@ -107,9 +107,6 @@ def watch_fit(problem, backend, sizes, what="cox", n_fits=1):
     }
 
 
-# -- one choice at a time ---------------------------------------------------------------------
-
-
 class Family(NamedTuple):
     """Ways of one choice, on a problem; `is_compiled` where kernels have it in their code."""
 
@@ -187,8 +184,6 @@ def measure_here(item, sizes):
         "note": f"{family.problem}; slowest: {slowest}",
     }
 
-
-# -- counters ---------------------------------------------------------------------------------
 
 MOST_LAUNCHES = 60
 # counter -> (key of the result, factor)

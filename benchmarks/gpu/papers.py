@@ -96,9 +96,6 @@ class Papers(Part):
         return {**found, "floor_s": (found["iterations"] or 1) * n_bytes / rate}
 
 
-# -- data -------------------------------------------------------------------------------------
-
-
 def draw(what, n, p, seed=0):
     """X and y as users have them."""
     if what.startswith("strata"):
@@ -118,8 +115,6 @@ def draw(what, n, p, seed=0):
         data = datasets.simulate_case_series(max(n // 20, 4), p, random_state=seed, **sizes)
     return data.X, data.y
 
-
-# -- calls ------------------------------------------------------------------------------------
 
 MODELS = {
     "cox": (sksurvgpu.CoxLassoCCD, sksurvgpu.CoxLassoCV),

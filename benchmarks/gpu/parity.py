@@ -94,9 +94,6 @@ class Worst:
         }
 
 
-# -- comparing --------------------------------------------------------------------------------
-
-
 def compare(name, problem, batch, sizes, worst, form=nullcontext, **how):
     """Fit a batch on the CPU by a diagonal, on a device under `form`; the CPU's solutions."""
     options = Options(TOL, sizes.parity_max_iter, how.get("algorithm", "majorized"))
@@ -140,9 +137,6 @@ def largest_penalty(problem, batch):
         values = getattr(batch, name)
         one = replace(one, **{name: None if values is None else values[:, :1]})
     return Fits(problem, one, cpu).solve()[0][0].lam_max
-
-
-# -- items ------------------------------------------------------------------------------------
 
 
 def draw(case, seed, sizes):
@@ -260,8 +254,6 @@ def fit_everything(model, rows, columns, max_iter):
             n_fits += 2
     return n_fits
 
-
-# -- compute-sanitizer ------------------------------------------------------------------------
 
 SAMPLERS = "samplers"
 EVERYTHING = (*cases.MODELS, SAMPLERS)

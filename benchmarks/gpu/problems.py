@@ -167,9 +167,6 @@ def bytes_of(problem):
     return {"X": 2 * entries, "evaluation": 38 * plan.n_rows + 41 * plan.n_cells}
 
 
-# -- other ways of the backend -----------------------------------------------------------------
-
-
 class AbsentError(Exception):
     """This version of the package has no such choice."""
 

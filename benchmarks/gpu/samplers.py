@@ -50,9 +50,6 @@ class Samplers(Part):
         return MEASURES[item](sizes)
 
 
-# -- problems ---------------------------------------------------------------------------------
-
-
 def lasso_rows(n, p):
     """Ten columns with an effect; noise of variance 1."""
     rng = np.random.default_rng(0)
@@ -85,9 +82,6 @@ class Multinomial:
             return sampling, MultinomialGibbs(sampling, rows, self.prior, *self.mode)
         on_host = choose_sampling("cpu")(SEED, chains)
         return on_host, MultinomialHmc(on_host, rows, self.prior, *self.mode)
-
-
-# -- parity -----------------------------------------------------------------------------------
 
 
 def run_chains(sampling, sampler, n_iterations):
@@ -160,9 +154,6 @@ def parity_of_evaluator(sizes):
         logliks, gradients = backend.open_evaluator(problem, batch).evaluate(coefs)
         found.append(np.column_stack([logliks, gradients]))
     return compare(*found, rtol=EVALUATION_RTOL)
-
-
-# -- times ------------------------------------------------------------------------------------
 
 
 def _seconds(run, synchronize, repeats):

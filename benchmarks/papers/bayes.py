@@ -55,9 +55,6 @@ def driven(make):
     return Driven(make, SEED, lambda state: [0.0])
 
 
-# -- items ------------------------------------------------------------------------------------
-
-
 @item("E", "Bayesian lasso over p, n = 425")
 def lasso(run):
     columns = run.pick((12, 20), (71, 250, 500, 1_000), (71, 250, 500, 1_000, 2_000, 3_000))

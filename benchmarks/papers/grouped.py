@@ -223,8 +223,6 @@ def drugs(run):
         ax.set_title(f"{len(shown)} drugs, {n_replicates} replicates over subjects")
 
 
-# -- labels -----------------------------------------------------------------------------------
-
 SHAPES = ((5_000, 1_000), (50_000, 1_000), (5_000, 10_000), (50_000, 10_000))
 CV_SHAPES = ((1_000, 200), (1_000, 1_000), (10_000, 5_000))
 SEARCH = {"search": "auto", "start_variance": 0.01}
@@ -277,9 +275,6 @@ def logistic_cv(run):
         "10 x 1, one thread"
     )
     _draw(run, series_of(run.rows, "cells", by="name"), "Cross-validated logistic lasso")
-
-
-# -- matched sets -----------------------------------------------------------------------------
 
 
 @item("D", "conditional logistic regression: time and bias, beside clogit and unconditional")

@@ -53,9 +53,6 @@ def certificates(run):
             ax.invert_xaxis()
 
 
-# -- coverage ---------------------------------------------------------------------------------
-
-
 @item("ours", "coverage of 95 % intervals of a treatment: profile, bootstrap, Wald, debiased")
 def coverage(run):
     n_sets, n_replicates = run.pick(4, 100, 1_000), run.pick(10, 100, 200)
@@ -91,9 +88,6 @@ def coverage(run):
             xlabel="% of data sets whose interval holds the truth, +- 1.96 errors",
             title="Coverage of 95 % intervals",
         )
-
-
-# -- scaling ----------------------------------------------------------------------------------
 
 
 def fit_size(nonzeros, p, n_threads, backend):

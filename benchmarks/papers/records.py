@@ -59,9 +59,6 @@ def _competing(eta, rng, incidence=0.1):
     return sksurvgpu.competing_risks(event, np.minimum(time_, censored) + 1e-6)
 
 
-# -- the treatment ----------------------------------------------------------------------------
-
-
 @item("D", "propensity model: the treatment as outcome, 10 x 1 and 10 x 10")
 def propensity(run):
     narrow, wide = (74_624, 3_626), (74_624, 24_815)

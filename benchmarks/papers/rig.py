@@ -60,9 +60,6 @@ def item(paper, title):
     return put
 
 
-# -- the record of a run ----------------------------------------------------------------------
-
-
 @dataclass
 class Run:
     """A run of an item: its options, and the tables, notes and figures that it leaves."""
@@ -153,8 +150,6 @@ class Run:
         }
 
 
-# -- problems ---------------------------------------------------------------------------------
-
 SEARCHES = {
     "cox": "CoxLassoCV",
     "fine-gray": "FineGrayCV",
@@ -243,9 +238,6 @@ def logistic(n, p):
     """The slides' labels, without an intercept as they were drawn."""
     data = datasets.simulate_logistic(n, p, random_state=SEED)
     return Problem("logistic", data.X, data.y.astype(int))
-
-
-# -- our fits ---------------------------------------------------------------------------------
 
 
 def measure_ours(run_, problem, algorithm="majorized", n_threads=None, X=None, **parameters):

@@ -22,9 +22,6 @@ SEARCH = {"search": "auto", "start_variance": 0.01, "tol": 2e-7}  # the paper's
 N_STRATA = (1, 5, 50, 500, 5_000, 50_000, 500_000)
 
 
-# -- one pass or three ------------------------------------------------------------------------
-
-
 @njit(nogil=True)
 def _scan(w, x, sums):
     s0, s1, s2 = 0.0, 0.0, 0.0
@@ -203,9 +200,6 @@ def threads(run):
         how = {"xlabel": "threads", "title": title, "published": run.item.published, "logs": "y"}
         draw_lines(ax, shown, **how)
         ax.set_xticks([*counts, 8])
-
-
-# -- strata -----------------------------------------------------------------------------------
 
 
 @item("C", "stratified Cox model, 1 to 500,000 strata, 10^5 to 10^6 rows, 1,000 and 2,000 columns")

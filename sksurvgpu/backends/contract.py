@@ -90,7 +90,6 @@ class Request(NamedTuple):
 class Operations(Protocol):
     """The rows of one fit, at their predictor and under their quadratic model."""
 
-    # -- the predictor, eta = offset + X coef ---------------------------------------------------
     def start(self, coef: np.ndarray) -> float:
         """Set the coefficients (n_columns,); log-likelihood, not finite where it has none."""
 
@@ -116,7 +115,6 @@ class Operations(Protocol):
     def evaluate(self) -> float:
         """Log-likelihood of the predictor, once more."""
 
-    # -- at the last evaluation -----------------------------------------------------------------
     def gradient(self, columns: np.ndarray) -> np.ndarray:
         """Slopes x_j'u of the log-likelihood along columns."""
 
@@ -133,14 +131,12 @@ class Operations(Protocol):
         predictor at every cell; or None.
         """
 
-    # -- of the outcome and the weights -----------------------------------------------------------
     def largest_loglik(self) -> float:
         """Upper bound of the log-likelihood, for the duality gap."""
 
     def error_weight(self) -> float:
         """Sum of the weights of rows whose errors have an unknown variance; 0 where none have."""
 
-    # -- the quadratic model  -u'v + v'Mv/2,  M = diag(h) - sum_k h_k h_k'/N_k, v = Xd ------------
     def curvature(self, columns: np.ndarray) -> tuple[np.ndarray, float]:
         """Curvature of columns, (columns, 2), and the sum of h.
 
@@ -166,7 +162,6 @@ class Operations(Protocol):
     def room(self) -> Room:
         """Room for a matrix of this fit."""
 
-    # -- the exact algorithm ----------------------------------------------------------------------
     def cycle(
         self, columns: np.ndarray, coef: np.ndarray, penalty: NamedTuple, reach: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:

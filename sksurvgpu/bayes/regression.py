@@ -107,7 +107,6 @@ class GaussianSampler:
         for name in self._moving:
             setattr(self, name, self.sampling.put(snapshot[name]))
 
-    # -- draws that samplers share ------------------------------------------------------------
     def _draw_noise(self, quadratic, n_squares):
         """sigma2 given a sum of squares of so many normal variables."""
         shape, rate = self._noise

@@ -145,7 +145,6 @@ class ShrinkageSampler(HmcSampler):
             scales = report(np.exp(self._log_scale))
             self.shapes |= {name: array.shape[1:] for name, array in scales.items()}
 
-    # -- sweeps -------------------------------------------------------------------------------
     def sweep(self, tuning):
         """Draw coefficients, then scales; step sizes adapt while `tuning`."""
         super().sweep(tuning)
@@ -233,7 +232,6 @@ class ShrinkageSampler(HmcSampler):
         q = _to_q(here.position, self._frame)
         self._point = self._see(q, here.position, here.loglik, here.gradient, self._frame)
 
-    # -- frames -------------------------------------------------------------------------------
     def _frame_at(self, log_scale, local):
         """The normal approximation at given scales."""
         linalg, hessian = self.sampling.linalg, self._reference.hessian
@@ -266,7 +264,6 @@ class ShrinkageSampler(HmcSampler):
         slope = self.sampling.linalg.solve_lower(frame.factor, frame.width * (gradient - pull))
         return SeenPoint(q, position, value, slope, loglik, gradient)
 
-    # -- states -------------------------------------------------------------------------------
     def state(self):
         """Parts of the current coefficients and scales by name, of shapes (B, ...)."""
         reported = {} if self._report is None else self._report(np.exp(self._log_scale))

@@ -55,7 +55,6 @@ def check_in_memory(X: Any, **others: Any) -> None:
             )
 
 
-# -- outcomes of columns in partitions ------------------------------------------------------------
 @dataclass(frozen=True, eq=False, repr=False)
 class OutcomeInPartitions(InPartitions):
     """An outcome that is built where a partition of its columns is, when that is read.

@@ -225,9 +225,6 @@ def _report(design, found, left_out, scale):
     return DataFrame(lines, index=names)
 
 
-# --- redundant columns ----------------------------------------------------------------
-
-
 def _find_redundant(design, found, labels, left_out):
     """Write to `left_out` why columns are redundant."""
     names = _numbered(design.n_columns) if design.names is None else design.names
@@ -278,9 +275,6 @@ def _share_out_rows(design, members):
     if sum(map(len, rows)) != design.n_rows:
         return False
     return bool((np.bincount(np.concatenate(rows), minlength=design.n_rows) == 1).all())
-
-
-# --- tables of any kind ---------------------------------------------------------------
 
 
 def _apply(X, columns, scale):

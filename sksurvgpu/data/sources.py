@@ -124,9 +124,6 @@ def _column(series, name):
     return Series(values).dt.tz_localize("UTC").dt.tz_convert(zone) if zone else values
 
 
-# --- files ----------------------------------------------------------------------------
-
-
 def _as_paths(table):
     kinds = (str, os.PathLike)
     if isinstance(table, kinds):
@@ -265,9 +262,6 @@ def _check_same(expected, found, name, part):
             f"{' and '.join(said)}; give all the same columns, here "
             f"{', '.join(map(repr, expected))}."
         )
-
-
-# --- what can be read in batches -------------------------------------------------------
 
 
 def _open_dataset(dataset, name):

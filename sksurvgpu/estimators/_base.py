@@ -77,7 +77,6 @@ class PenalizedModel(Estimator):
             cls._parameters = OF_PENALTY | cls._model.parameters | OF_SOLVER
         super().__init_subclass__(**kwargs)
 
-    # -- what a class says about itself -------------------------------------------------------
     def _check_caller(self, y) -> None:
         """Refuse callers whose outcome this model cannot have."""
 
@@ -88,7 +87,6 @@ class PenalizedModel(Estimator):
         """Share of the penalized fit in a relaxed one, or None."""
         return None if self.relax is None else check_share(self.relax)
 
-    # -- fitting ------------------------------------------------------------------------------
     def _fit(self, X, y, sample_weight, offset, **given):
         """Body of every `fit`."""
         with closing(prepare(self, X, y, sample_weight, offset, **given)) as prepared:
@@ -106,7 +104,6 @@ class PenalizedModel(Estimator):
     def _upgrade(state):
         return upgrade(state)
 
-    # -- predicting ---------------------------------------------------------------------------
     def log_likelihood(self, X, y, *, mean=False, **fit_params) -> float:
         """Log-likelihood of rows by themselves at the fitted coefficients; higher is better.
 

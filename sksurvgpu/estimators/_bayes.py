@@ -55,7 +55,6 @@ class BayesianModel(Estimator):
     __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
     __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
 
-    # -- fitting ------------------------------------------------------------------------------
     def _sample(self, make_sampler, names, data, *, on_host=False, **described) -> Posterior:
         """Run the chains of samplers that are made from a backend's `Sampling` of some chains.
 
@@ -95,7 +94,6 @@ class BayesianModel(Estimator):
             message = f"{type(self).__name__}: {doubt}"
             warn(message, ConvergenceWarning)
 
-    # -- predicting ---------------------------------------------------------------------------
     def _read_features(self, X):
         """Check the columns of X against those of the fit; X as a matrix."""
         return matrix_of(check_columns(self, X))

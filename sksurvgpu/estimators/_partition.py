@@ -127,7 +127,6 @@ def _unpack(value) -> Any:
     return value
 
 
-# -- predictions ----------------------------------------------------------------------------------
 def _numbers(model, given):
     return np.empty(0)
 

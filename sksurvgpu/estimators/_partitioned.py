@@ -81,7 +81,6 @@ class PreparedInPartitions(Prepared):
             "backend": self.setting.backend[0],
         }
 
-    # -- weights that partitions make ------------------------------------------------------------
     def folds(self, kind, n_folds, n_repeats, seed):
         """Weights of the rows to train on, or to test on, of every split."""
         numbers = range(n_folds * n_repeats)
@@ -134,7 +133,6 @@ class PreparedInPartitions(Prepared):
         logliks = self.backend.evaluate_at(self.problem, weights, coefs, at)
         return [{"loglik": float(loglik)} for loglik in logliks]
 
-    # -- infinite coefficients ------------------------------------------------------------------
     def find_infinite(self, is_free, coef=None):
         """None: they are not searched for, see `doubts_of`."""
         return np.zeros(self.problem.n_columns, bool)
@@ -284,7 +282,6 @@ def check_parameters(model):
         )
 
 
-# -- folds ----------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class SplitsInPartitions:
     """Recipes of the weights of every split, with what is known of them."""

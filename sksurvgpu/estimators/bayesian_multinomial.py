@@ -124,7 +124,6 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
         "reference": (None, "no_validation"),
     } | OF_CHAINS
 
-    # -- fitting ------------------------------------------------------------------------------
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Draw from the posterior.
@@ -195,7 +194,6 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
 
         return make
 
-    # -- predicting ---------------------------------------------------------------------------
     def predict_proba(self, X):
         """Probability of each class, the mean over the draws.
 

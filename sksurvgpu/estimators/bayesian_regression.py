@@ -148,7 +148,6 @@ class BayesianLasso(RegressorMixin, BayesianModel):
         "fit_intercept": (True, ["boolean"]),
     } | OF_CHAINS
 
-    # -- fitting ------------------------------------------------------------------------------
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Draw from the posterior.
@@ -246,7 +245,6 @@ class BayesianLasso(RegressorMixin, BayesianModel):
         fixed = None if self.lam is None else float(self.lam) ** 2
         return means | {"lambda2_": float(posterior.mean("lambda2")) if fixed is None else fixed}
 
-    # -- predicting ---------------------------------------------------------------------------
     def predict(self, X, return_std=False):
         """Posterior mean of the outcome.
 

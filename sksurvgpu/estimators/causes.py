@@ -147,7 +147,6 @@ class CauseSpecificCox(HazardModels):
         risk = sum(self.predict_risk(X, times, event=k, **given) for k in events).to_numpy()
         return 1.0 - risk if of == NO_EVENT else risk
 
-    # -- predicting -----------------------------------------------------------------------------
     def predict(self, X, *, event=None, time=None):
         """Linear predictor of one event, the log ratio of its hazard to that of a row of zeros.
 

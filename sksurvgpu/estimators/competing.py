@@ -96,7 +96,6 @@ class FineGrayCCD(CurveModel):
             X, y, sample_weight, offset, strata=strata, censoring_groups=censoring_groups
         )
 
-    # -- predicting ---------------------------------------------------------------------------
     @by_partition()
     def predict(self, X):
         """Linear predictor, the log subdistribution hazard ratio to a row of zeros.

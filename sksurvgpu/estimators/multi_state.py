@@ -163,7 +163,6 @@ class MultiStateCox(HazardModels):
         """Probability of one state, or the time there, (n_samples, n_times)."""
         return self._predict(X, times, state, start, strata)[is_time][of].to_numpy()
 
-    # -- predicting -----------------------------------------------------------------------------
     def predict_state_probabilities(self, X, times, *, state=None, start=None, strata=None):
         """Probability of being in each state at each horizon, for every row.
 

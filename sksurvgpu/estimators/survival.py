@@ -90,7 +90,6 @@ class CoxLassoCCD(CurveModel):
         """
         return self._fit(X, y, sample_weight, offset, strata=strata)
 
-    # -- linear predictor ---------------------------------------------------------------------
     @by_partition()
     def predict(self, X, time=None):
         """Linear predictor, the log hazard ratio to a row of zeros; higher is riskier.
@@ -123,7 +122,6 @@ class CoxLassoCCD(CurveModel):
             refuse(time, "time", "must be a number of at least 0")
         return design.dot(terms.columns_at(self.coef_, terms.piece_at(time), design.n_columns))
 
-    # -- curves -------------------------------------------------------------------------------
     @property
     def baseline_survival_(self):
         """Survival at a linear predictor of 0: a step function, or one per stratum."""
@@ -180,7 +178,6 @@ class CoxLassoCCD(CurveModel):
         """
         return self._risks(X, times, strata, start)
 
-    # -- summaries ----------------------------------------------------------------------------
     def score(self, X, y, sample_weight=None, strata=None):
         """Harrell's concordance index of the linear predictor.
 

@@ -171,7 +171,6 @@ class Coordinator:
         self._pending: dict[str, bytes] = {}
         self.done = False
 
-    # -- fitting ----------------------------------------------------------------------------------
     def fit(self):
         """Fit over the sites, whose ``send`` is called.
 
@@ -268,7 +267,6 @@ class Coordinator:
         self.n_exchanges_ = self._post.n_exchanges
         self.n_bytes_ = self._post.bytes_down, self._post.bytes_up
 
-    # -- by hand ----------------------------------------------------------------------------------
     def messages(self) -> dict[str, bytes]:
         """Messages that are to be answered, by site; none when the fit is done.
 

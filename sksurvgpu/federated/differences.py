@@ -38,7 +38,6 @@ BLOCK = 256  # columns that are compared with all others at a time
 COARSER = "ask it to start anew, and for coarser times (`rows_per_time` of the coordinator)"
 
 
-# -- combinations of sums by time -----------------------------------------------------------------
 def tell_few(outcome, unit, uses_ties, min_rows) -> str | None:
     """Why combinations of sums by time would be of few rows; None where none is.
 
@@ -198,7 +197,6 @@ def _connectivity(u, v, weight, n):
     return np.maximum(found[: len(u)], found[len(u) :])
 
 
-# -- columns nearly alike -------------------------------------------------------------------------
 def find_near(design, unit, min_rows) -> np.ndarray:
     """Columns that differ from an earlier one, which stays, in some persons and in fewer than k.
 

@@ -70,7 +70,6 @@ class SumEngine:
         self.tied = 0.0  # half the part of the rows at risk that dies at a typical time
         self.asked = ""  # for, the last time, in words
 
-    # -- what a fit needs of an engine ------------------------------------------------------------
     def backend(self) -> PartitionsBackend:
         """Backend of fits over this engine."""
         level = self._programme.level
@@ -111,7 +110,6 @@ class SumEngine:
             )
         return words[1:]
 
-    # -- opening ----------------------------------------------------------------------------------
     def agree(self, model) -> None:
         """Agree on times at which each site has no rows of a kind, or enough."""
         grid, labels = self._programme.grid, self.public.labels
@@ -216,7 +214,6 @@ class SumEngine:
             own_entries=None if lanes is None else np.arange(int(lanes.table_ptr[-1])),
         )
 
-    # -- fits -------------------------------------------------------------------------------------
     def _ask(self, message):
         requests = [self._on_scale(request) for request in message.requests]
         if any(getattr(request, "in_logs", False) for request in requests):

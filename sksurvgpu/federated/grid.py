@@ -54,7 +54,6 @@ def labels_of(outcome):
     return outcome.stratum_labels, outcome.stratum
 
 
-# -- at a site --------------------------------------------------------------------------------
 def end_follow_up(outcome, end):
     """An outcome that ends at a time, and which rows begin before that."""
     late = outcome.time > end

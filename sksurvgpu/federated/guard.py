@@ -152,7 +152,6 @@ class Guard:
                 "ask for fewer folds, or leave out rare columns"
             )
 
-    # -- points -----------------------------------------------------------------------------------
     def check_point(self, eta):
         """Refuse a point at which few rows are all of a sum."""
         live = self._tables[0].rows
@@ -241,7 +240,6 @@ class Guard:
                     f"{rules.largest_share:.0%}); take `wald` that is not robust, or leave it out"
                 )
 
-    # -- what is withheld -------------------------------------------------------------------------
     def withhold(self, request, sums: Sums) -> Sums:
         """Sums without those of few rows; only the rate of a fit depends on what is left out."""
         tables = dict(sums.tables)

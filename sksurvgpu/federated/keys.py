@@ -80,7 +80,6 @@ def _checked(data, what):
     return data
 
 
-# -- identities -------------------------------------------------------------------------------
 def fingerprint_of(public: bytes) -> str:
     """80 bits of a public key's digest, to be compared by telephone."""
     digits = sha256(_checked(public, "a public key")).hexdigest()[:20]
@@ -132,7 +131,6 @@ class Identity:
         return key.exchange(crypto.Public.from_public_bytes(public))
 
 
-# -- sessions ---------------------------------------------------------------------------------
 class Circle:
     """Keys of one session at one of its sites.
 
@@ -279,7 +277,6 @@ def _keystream(key, n_words):
     return _words_of(cipher.encryptor().update(bytes(8 * n_words)))
 
 
-# -- sums -------------------------------------------------------------------------------------
 def total_of(covered: list[np.ndarray]) -> np.ndarray:
     """Sum of what sites sent, which takes no key."""
     sizes = {arithmetic.check(words).shape for words in covered}

@@ -51,7 +51,6 @@ class Local:
         self.arranged: Any = None
         self.withheld = ""  # why nothing was told of the last point
 
-    # -- opening ----------------------------------------------------------------------------------
     def facts(self, model) -> tuple[Any, dict[str, np.ndarray]]:
         """Find what is public of the rows: names of columns, orders of size, labels, and no sum."""
         programme = self._programme
@@ -127,7 +126,6 @@ class Local:
         self._plan, self._model = message.digest, message.model
         self._n_columns = len(self._part.rows_of(message.model).source)
 
-    # -- fits -------------------------------------------------------------------------------------
     def ask(self, requests) -> list[dict[str, np.ndarray] | None]:
         """Tables of answers; None where a point is not one of which anything is told."""
         return [self._ask_one(request) for request in requests]
@@ -196,7 +194,6 @@ class Local:
                 "`profile_likelihood` in place of `wald`, or ask for a larger `max_matrices`"
             )
 
-    # -- weights ----------------------------------------------------------------------------------
     def _salted(self, recipe):
         """The recipe with a seed that nobody else knows: who is in a fold stays here."""
         if recipe.kind not in self.rules.recipes:

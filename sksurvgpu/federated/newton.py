@@ -72,7 +72,6 @@ def _pairs(x, weight, release):
     return release.round(x[:, first] * x[:, second] * weight[:, None]).sum(axis=0)
 
 
-# -- Cox --------------------------------------------------------------------------------------
 class CoxSteps:
     """Sums of rows by time, and steps by these; follow-up may end before the grid does."""
 
@@ -196,7 +195,6 @@ def _project(coef, noise):
     return coef * min(1.0, longest / max(float(np.linalg.norm(coef)), 1e-300))
 
 
-# -- logistic ---------------------------------------------------------------------------------
 class LogisticSteps:
     """Sums of rows, the first column of which is the intercept."""
 

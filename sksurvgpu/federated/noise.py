@@ -43,7 +43,6 @@ SHARES = {"counts": 0.08, "risk": 0.15, "matrix": 0.12, "loads": 0.05, "gradient
 LAST = 3.0  # how many times the part of another step the last one has
 
 
-# -- accounting -------------------------------------------------------------------------------
 def delta_of(epsilon: float, mu: float) -> float:
     """Least delta at an epsilon of what is no easier to tell than N(0, 1) from N(mu, 1)."""
     above = log_ndtr(mu / 2 - epsilon / mu)
@@ -172,7 +171,6 @@ class Noise:
         return self.mu_at("gradient", self.steps - 1)
 
 
-# -- releases ---------------------------------------------------------------------------------
 class Release(NamedTuple):
     """One sum with noise.
 

@@ -113,7 +113,6 @@ def _in_words(packed, most=60):
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters)"
 
 
-# -- estimators as text -----------------------------------------------------------------------
 def text_of(estimator) -> str:
     """JSON of an estimator of this package and its parameters, those of the default left out."""
     return json.dumps(_pack(estimator, "estimator"), sort_keys=True)

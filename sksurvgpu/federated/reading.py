@@ -81,7 +81,6 @@ class Reader:
         """Columns that are zero here, by name or number."""
         return tuple(map(str, self._names[self.is_absent]))
 
-    # -- times ------------------------------------------------------------------------------------
     def begin(self, model, grid, least):
         """Take a grid, which is the only one that is ever taken; the rows until its end."""
         is_right = grid.dtype == np.float64 and grid.ndim == 1 and np.isfinite(grid).all()
@@ -114,7 +113,6 @@ class Reader:
             raise NotReleasedError(SECOND)
         self.times, self._end = times, float(end)
 
-    # -- rows -------------------------------------------------------------------------------------
     def read(self, model):
         """Rows as the partition may know them."""
         rows = self._rows(model, self._end, self.times)

@@ -106,7 +106,6 @@ class Rules:
             raise ValueError(f"`recipes` is {self.recipes!r}; pass a tuple of some of {RECIPES}.")
 
 
-# -- columns ----------------------------------------------------------------------------------
 def find_absent(rows, rules: Rules) -> np.ndarray:
     """Columns of X whose sums would be those of few rows, or of one, in a piece of time, too.
 

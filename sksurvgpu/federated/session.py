@@ -93,7 +93,6 @@ class SiteSession:
         """Why this site told nothing of the last such point, which nobody else is told."""
         return "" if self.programme.noise else self.local.withheld
 
-    # -- opening ----------------------------------------------------------------------------------
     def join(self) -> Joined:
         """Say what is public, with the key of this site."""
         text = "" if self.programme.noise else model_text(self._model)
@@ -148,7 +147,6 @@ class SiteSession:
     def _check_named(self, said):
         require(tuple(sorted(said)) == self.programme.sites, "is not of the sites of its programme")
 
-    # -- sums -------------------------------------------------------------------------------------
     def add(self, number, words):
         """Take the sum of all parts; the next part of this site, or the end."""
         require(self._waits, "is a sum, and the fit waits for none: it has ended, or not begun")

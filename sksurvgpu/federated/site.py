@@ -150,7 +150,6 @@ class Site:
     def left_out_(self) -> tuple[str, ...]:
         return () if self._session is None else self._session.reader.left_out
 
-    # -- messages ---------------------------------------------------------------------------------
     def answer(self, message: bytes, approve: Callable[[Any], bool] | None = None) -> bytes:
         """Answer a message, or say why not; nothing that happens here is an error to the sender.
 
@@ -282,7 +281,6 @@ class Site:
                 "each of which may have points of its own; ask it to start anew"
             )
 
-    # -- what a session asks its site -------------------------------------------------------------
     def check_peers(self, publics) -> None:
         """Refuse keys that are not those of the sites that this one knows, or has met before."""
         others = {name: fingerprint_of(publics[name]) for name in publics if name != self.name}

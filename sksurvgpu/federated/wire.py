@@ -30,7 +30,6 @@ _parsing = Lock()  # NumPy parses headers as Python, whose 3.11 counts depth for
 _READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0}
 
 
-# -- messages and their answers -----------------------------------------------------------------
 @dataclass(frozen=True)
 class Begin:
     """Ask a site to take part in a programme: `Joined`."""
@@ -129,7 +128,6 @@ TYPES: dict[str, Any] = {
 }
 
 
-# -- to bytes ---------------------------------------------------------------------------------
 def encode(content: Any, **stamp: str) -> bytes:
     """Bytes of a message or an answer, with what `Stamped` says of it."""
     members: list[np.ndarray] = []
@@ -166,7 +164,6 @@ def _pack(value, members):
     raise ValueError(f"{type(value).__name__} does not travel between sites.")
 
 
-# -- from bytes -------------------------------------------------------------------------------
 def decode(data: bytes, expected: tuple[type, ...] | None = None) -> Any:
     """Message or answer of bytes; ValueError, and nothing else, where they are not one."""
     return read(data, expected).content

@@ -36,7 +36,6 @@ def check(words: np.ndarray) -> np.ndarray:
     return words
 
 
-# -- numbers ----------------------------------------------------------------------------------
 def encode(values) -> np.ndarray:
     """Words (2, n) of floats, flattened: high limbs, then low ones."""
     values = np.asarray(values, np.float64).ravel()
@@ -83,7 +82,6 @@ def _signed(words):
     return np.where(words > _HALF, signed - PRIME, signed)
 
 
-# -- flags ------------------------------------------------------------------------------------
 def pack_flags(flags, n_sites: int) -> np.ndarray:
     """Words of flags, with room in each to count those of all sites."""
     flags = np.asarray(flags, bool).ravel()
@@ -113,7 +111,6 @@ def _shifts(n_sites):
     return np.arange(FLAGS // width, dtype=np.uint64) * np.uint64(width)
 
 
-# -- arithmetic -------------------------------------------------------------------------------
 def _reduce(numbers):
     """Numbers of 0, ..., 2p - 1 modulo p: those below p wrap to more than they were."""
     return np.minimum(numbers, numbers - _PRIME)

@@ -77,7 +77,6 @@ class Intercepts:
         scores = self.sum_rows(self.session.u)
         return JointMode(0.0, nothing, self.curvature(), scores, self.plain, True)
 
-    # -- the mode -------------------------------------------------------------------------------
     def mode(self, variance, before, close=CLOSE) -> JointMode:
         """Mode at a variance, from another one."""
         tol = float(self.estimator.tol)

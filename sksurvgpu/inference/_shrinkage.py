@@ -103,7 +103,6 @@ class Scales:
         return report
 
 
-# -- arguments ------------------------------------------------------------------------------------
 def read_scales(design, prior, precision, scale, groups, median, slab):
     """Scales that users have asked for, and precisions by column, not checked.
 
@@ -200,7 +199,6 @@ def _check_label(label):
         )
 
 
-# -- where sampling starts ------------------------------------------------------------------------
 def find_reference(model, prepared, problem, scales, prior) -> Reference:
     """The log-likelihood about where the posterior is, of arguments as of `find_mode`."""
     members = scales.members_of(prepared.problem.source, len(prior.mean))

@@ -197,7 +197,6 @@ def calibrate(
     )
 
 
-# -- reading --------------------------------------------------------------------------------------
 def _read(table, name, more=()):
     """Estimates with their standard errors, and other columns."""
     if isinstance(table, Result):
@@ -254,7 +253,6 @@ def _require_some(n_left, reasons):
         raise ValueError(f"`negative_controls` has none to learn from ({told}).")
 
 
-# -- what controls tell ---------------------------------------------------------------------------
 def _fit_estimates(negative, positive):
     """Controls, why others are left out, and a, b, c, d."""
     controls = _read(negative, "negative_controls").assign(true_coef=0.0)
@@ -296,7 +294,6 @@ def _fit_profiles(profiles):
     return controls, left_out, fit_likelihood_null(told.values())
 
 
-# -- what it does to estimates --------------------------------------------------------------------
 def _p_values(z, alternative):
     """Of standardized deviations."""
     if alternative == "two-sided":

@@ -209,7 +209,6 @@ def _check_prior(prior_sd):
     return of_mean, of_spread
 
 
-# -- reading --------------------------------------------------------------------------------------
 def read_profiles(profiles, argument, feature=None, site="site"):
     """Forms and log-likelihoods by site, and why others are left out."""
     forms, known, left_out = {}, {}, {}
@@ -271,7 +270,6 @@ def as_table(table, name):
     return concat(frames, ignore_index=True)
 
 
-# -- one effect -----------------------------------------------------------------------------------
 def _sum_of(marginals, known) -> Approximation:
     """Sum of log-likelihoods, each 0 at its maximum."""
     marginals, known = list(marginals), list(known)
@@ -304,7 +302,6 @@ def _heterogeneity(total, told):
     return Series({"statistic": statistic, "df": df, "p_value": p_value})
 
 
-# -- tables ---------------------------------------------------------------------------------------
 def _table(fixed, parts, level):
     width = 2.0 * ndtri(0.5 + 0.5 * level)
     rows = [(fixed[0], (fixed[2] - fixed[1]) / width, fixed[1], fixed[2], np.nan)]

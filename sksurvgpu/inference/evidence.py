@@ -55,7 +55,6 @@ class Approximation:
     nodes: np.ndarray  # where pieces meet: a maximum of straight lines is one of them
 
 
-# -- functions ------------------------------------------------------------------------------------
 def lines(point, value, slopes):
     """Function that is straight beyond the points, and does not rise outwards there."""
     left, right = max(slopes[0], 0.0), min(slopes[-1], 0.0)
@@ -110,7 +109,6 @@ def skew_normal(mu, sigma, alpha):
 PARAMETRIC = {"normal": normal, "custom": custom, "skew normal": skew_normal}
 
 
-# -- reading --------------------------------------------------------------------------------------
 def form_of(table, name) -> str:
     """Form of a table, by the names of its columns."""
     names = [str(name) for name in table.columns]
@@ -193,7 +191,6 @@ def _of_points(form, columns, name):
     return Approximation(function, point[0], point[-1], point)
 
 
-# -- writing --------------------------------------------------------------------------------------
 def table_of(result, feature, approximation):
     """Table of one profile in a form of EvidenceSynthesis."""
     options.choice(approximation, "approximation", FORMS)

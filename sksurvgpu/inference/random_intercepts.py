@@ -258,7 +258,6 @@ class RandomIntercepts(Versioned, BaseEstimator):
         mode, sd = laplace.climb(inverse, search.sd / search.mode.variance)
         return laplace.fits, mode, float(sd)
 
-    # -- the fit --------------------------------------------------------------------------------
     @property
     def cluster_effects_(self):
         """Intercepts by label."""
@@ -310,7 +309,6 @@ class RandomIntercepts(Versioned, BaseEstimator):
             _fitted=model.coef_.copy(),
         )
 
-    # -- predicting -----------------------------------------------------------------------------
     decision_function = _forward("decision_function")
     predict = _forward("predict")
     predict_cumulative_hazard_function = _forward("predict_cumulative_hazard_function")

@@ -65,7 +65,6 @@ def read_batches(batches, outcome, columns: Mapping[str, str], size: int) -> Ite
         yield batch
 
 
-# -- what users give --------------------------------------------------------------------------
 def _arguments(batches, outcome, columns, size) -> Iterator[Mapping[str, Any]]:
     """Arguments of fit by name, a batch after the other."""
     _refuse_dask(batches)
@@ -143,7 +142,6 @@ def _column(frame, label, name):
     return nw.to_native(frame.get_column(label))
 
 
-# -- large ones in pieces ---------------------------------------------------------------------
 def _cut(arguments, size) -> Iterator[Mapping[str, Any]]:
     """Cut a batch, so that no more of X than that is converted at once."""
     n_rows, slice_rows = _count_rows(arguments["X"]), _slicer(arguments["X"])
@@ -174,7 +172,6 @@ def _slicer(X) -> Callable[[slice], Any] | None:
     return (lambda rows: X[rows]) if hasattr(X, "shape") else None
 
 
-# -- what is stored ---------------------------------------------------------------------------
 def _read(X, arguments) -> RowBatch:
     design = build_design(X)
     return RowBatch(design, fields_of(arguments, design.n_rows))

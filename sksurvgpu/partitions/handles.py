@@ -219,7 +219,6 @@ def _check_lengths(name, rows, first_name, first):
             )
 
 
-# -- partitions that are lists -------------------------------------------------------------------
 class _Listed:
     """Partitions that somebody has in memory."""
 

@@ -236,9 +236,6 @@ def _check_duplicates(threshold):
     return number(threshold, "duplicates", rule, least=LEAST_THRESHOLD, most=1)
 
 
-# --- plain outcomes -------------------------------------------------------------------
-
-
 def _read_plain(y, n_rows):
     """Values of a plain outcome, in units of the largest, and whether they are two classes."""
     vector = as_vector(y, "y", keep_objects=True)
@@ -301,9 +298,6 @@ def _describe(found):
         "square": square,
         "constant": is_constant,
     }
-
-
-# --- survival outcomes ----------------------------------------------------------------
 
 
 def _by_log_rank(table, y, strata):

@@ -67,7 +67,6 @@ class Fits:
             for coroutine in coroutines:
                 coroutine.close()
 
-    # -- optima -----------------------------------------------------------------------------------
     def solve(self, on_fit=None):
         """A list, per fit, of one `Solution` for each of its penalties.
 
@@ -109,7 +108,6 @@ class Fits:
         typical = self.problem.design.typical_values()[self.problem.source]
         return self.with_batch(reach=FIRST_REACH / typical)
 
-    # -- known points -----------------------------------------------------------------------------
     def log_likelihoods(self, coefs):
         """Log-likelihood of every fit; not finite where it cannot be computed."""
 

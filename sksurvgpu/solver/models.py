@@ -131,7 +131,6 @@ class LocalModel:
         columns, penalty = self.columns[self.loose], goal.penalty
         return columns[(penalty.rests(point.gradient, goal.noise) & penalty.is_penalized)[columns]]
 
-    # -- its minimum ------------------------------------------------------------------------------
     def minimize(self, point, goal, least):
         """Coefficients of the model's columns where violations of its minimum are `least`."""
         if goal.penalty.needs_matrix:
@@ -160,7 +159,6 @@ class LocalModel:
             product[:coupled] += self.weight * (self.matrix @ move - own * move)
         return product
 
-    # -- pairs ------------------------------------------------------------------------------------
     def _follow(self):
         """The terms, with the pairs that are new, or all that are left once it has too many."""
         secants = self._secants

@@ -157,7 +157,6 @@ class Way:
             change = np.where(self.model.has, change, np.nan)
         self.secants.learn(step, change, share)
 
-    # -- a model --------------------------------------------------------------------------------
     def have_model(self, point, goal, violation, progress):
         """Coroutine: have a model of the columns to work on; returns it."""
         penalty, every = goal.penalty, every_column(len(point.coef))
@@ -254,7 +253,6 @@ class Way:
             self.model.stiffen()
         return BASES[self.room.bases[self.level]]
 
-    # -- its columns ----------------------------------------------------------------------------
     def _columns(self, point, penalty, violation):
         """Coroutine: columns to work on: at first some, where most of the others will not stay."""
         # where no column costs more than others, none should join late
@@ -298,7 +296,6 @@ class Way:
             self.counts = yield from ask(Operations.count, columns)
         return self.counts.scaled(len(columns) / max(self.counted, 1))
 
-    # -- of other fits --------------------------------------------------------------------------
     def lend(self, point, penalty, n_borrowers):
         """Coroutine: the model at the optimum as a `Loan`; None where it is not worth it."""
         columns = self.near(point, penalty, NEAR_LATER)

@@ -282,7 +282,6 @@ def _describe_density(score, treated):
     return DataFrame(table)
 
 
-# -- tables as arrays -----------------------------------------------------------------------------
 def pack(tables) -> dict:
     """Arrays of tables, without objects."""
     arrays = {}

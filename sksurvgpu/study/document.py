@@ -166,7 +166,6 @@ def _arguments(function):
     return sorted({*signature(function).parameters} - {"cohort", "outcomes", "names"} - COLUMNS)
 
 
-# -- who and what ---------------------------------------------------------------------------------
 def _read_definitions(given, kind, known):
     own = ("id", "true_ratio") if kind == "positive_controls" else ("id",)
     if not isinstance(given, Mapping):
@@ -257,7 +256,6 @@ def _check_controls(study):
                 _refuse_shared(control, definition, name, outcome, why)
 
 
-# -- analyses -------------------------------------------------------------------------------------
 def _read_analyses(given):
     analyses = {}
     if not isinstance(given, Mapping):
@@ -324,7 +322,6 @@ def rehearse(analysis):
     time_at_risk(adjusted, events, **analysis["time_at_risk"])
 
 
-# -- case series ----------------------------------------------------------------------------------
 def _read_series(given, exposures):
     if not isinstance(given, Mapping):
         raise TypeError("`case_series` must be a mapping from names to what each of them does.")

@@ -123,7 +123,6 @@ def _check_column(file, column, values, rule, n_before):
         raise ValueError(f"{file} has {wrong!r} in {column!r}, which is of type {kind}.")
 
 
-# -- writing --------------------------------------------------------------------------------------
 def write_tables(result, folder, database_id, fewest) -> Path:
     """Write all tables of a result, and check them."""
     options.whole(fewest, "min_cell_count", 0)

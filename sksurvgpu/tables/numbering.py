@@ -166,9 +166,6 @@ class TextTable(_Table):
         _find_texts(texts, (self._slots, self._pool, self._ends), found)
 
 
-# -- integers ---------------------------------------------------------------------------------
-
-
 @part_of_loop
 def _slot_of_integer(key, keys, codes):
     """Where `key` is or belongs: linear probing from its hash."""
@@ -211,7 +208,6 @@ def _add_integers(ids, first, table, found):
     return ids.size
 
 
-# -- strings ----------------------------------------------------------------------------------
 # Arrays are passed one by one: with tuples of them, a look-up took twice the time.
 
 

@@ -53,9 +53,6 @@ FROM_DISK, COMPILED, WRONG = 0, 3, 4  # how a process ends
 NOBODY = 65534
 
 
-# -- what can happen to a file; each returns what it did ------------------------------------------
-
-
 def truncate(path, rng):
     content = path.read_bytes()
     size = rng.randrange(len(content))
@@ -136,9 +133,6 @@ DAMAGES = [
 ]
 
 
-# -- circumstances of a process: before it makes its kernels, and before it calls them -------------
-
-
 def other_numba(folder):
     numba.__version__ = "0.0"
 
@@ -178,9 +172,6 @@ CIRCUMSTANCES = {
     "a file in place of the folder": (nothing, file_for_folder, 1),
     "three processes at once, without files": (nothing, nothing, 3),
 }
-
-
-# -- processes ------------------------------------------------------------------------------------
 
 
 def code_files(cache):
@@ -223,9 +214,6 @@ def start(*arguments):
 def end(process):
     """Exit status of a process, negative for a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-
-
-# -- attempts -------------------------------------------------------------------------------------
 
 
 def damage_file(folder, damage, rng):

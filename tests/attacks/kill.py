@@ -53,7 +53,6 @@ PACKAGE = [  # children are born with it
 CHAINS = {"n_chains": 2, "n_tune": 20, "n_draws": 40, "random_state": 0}
 
 
-# -- what is ended --------------------------------------------------------------------------------
 @cache
 def data():
     return simulate_cox(120, 6, density=0.3, random_state=0)
@@ -118,7 +117,6 @@ def call(name, folder, n_jobs=1):
         return {key: np.array(value) for key, value in CALLS[name](folder, n_jobs).items()}
 
 
-# -- how it is ended ------------------------------------------------------------------------------
 class Events:
     """Counts what goes to the disk, and calls `happen` with the number before each of it."""
 
@@ -203,7 +201,6 @@ def end_once(name, folder, n_jobs, end, moment):
     return f"exit {child.exitcode}"
 
 
-# -- what must hold -------------------------------------------------------------------------------
 @cache
 def unbroken(name):
     """Result of a call that nobody ends, its number of events, and its parts."""

@@ -22,9 +22,6 @@ def pick(rng, options):
     return options[rng.integers(len(options))]
 
 
-# --- damage ---------------------------------------------------------------------------
-
-
 def _with_entry(rng, array, values):
     """The array with one other entry, in a wider type if it needs one."""
     if not array.size:
@@ -203,9 +200,6 @@ def _has_arrays(X):
     )
 
 
-# --- the obvious reader ---------------------------------------------------------------
-
-
 class _NonsenseError(Exception):
     """An entry without a reading."""
 
@@ -301,9 +295,6 @@ def read_plainly(X):
         # A sum of booleans is one, as for SciPy.
         dense[at] = value != 0 if X.dtype == bool and X.format not in ("lil", "dok") else value
     return dense
-
-
-# --- doors ----------------------------------------------------------------------------
 
 
 def _through_design(X):

@@ -229,7 +229,6 @@ class Problem:
         factor = self.factor * scale ** (PENALTIES[self.penalty][1] or 1)
         return self.with_(sample=self.sample.with_(X=self.sample.X * scale), factor=factor), scale
 
-    # -- what the oracle says -----------------------------------------------------------------
     @property
     def total(self):
         return float(self.sample.sample_weight.sum())

@@ -53,7 +53,6 @@ def _cox(ties="breslow"):
     return CoxLassoCCD(alpha=0.0005, ties=ties)
 
 
-# -- sums of one row --------------------------------------------------------------------------
 def _columns_of(told, sums):
     """Columns of ones of a row whose exp(x'b) are the sums of the cell of LONELY; None if none's.
 
@@ -118,7 +117,6 @@ def alone_between(rules):
     return _match(X[5], _columns_of(told, lambda tables: tables["risk"].sum(axis=0)))
 
 
-# -- columns of one row -----------------------------------------------------------------------
 def rare_value(rules):
     """Sum and sum of squares of a column that one row has."""
     X, time, event = _rows()
@@ -261,7 +259,6 @@ def lonely_event(rules):
     return _match(X[5], found[0] > 0.5 if found else None)
 
 
-# -- messages ---------------------------------------------------------------------------------
 def masked_words(rules):
     """A site's own words from its messages, of which a site alone has no masks."""
     X, time, event = _rows()
@@ -287,7 +284,6 @@ def masked_words(rules):
     return Found(int((true == sent).sum()) if is_told else 0, len(sent), "words")
 
 
-# -- coordinators that make things up ---------------------------------------------------------
 def made_up_sum(rules):
     """A sum that is changed on its way, so that the fit goes where its coordinator wants it."""
     X, time, event = _rows()
@@ -351,7 +347,6 @@ def other_models(rules, n_models=8):
     return Found(_taken(sites, tries), len(models), "programmes")
 
 
-# -- who knows more ---------------------------------------------------------------------------
 def all_but_one(rules):
     """The own sums of the only site that does not collude: rows in its cells of few."""
     X, time, event = _rows()
@@ -384,7 +379,6 @@ def _one_unknown_row(rules, seed):
     return int(right)
 
 
-# -- table ------------------------------------------------------------------------------------
 ANYONE, COORDINATOR = "coordinator or a site", "coordinator"
 ALL_BUT_ONE = "coordinator and all sites but one"
 SINGLE = {

@@ -47,7 +47,6 @@ OURS = re.compile(
 )
 
 
-# -- fits that are attacked -------------------------------------------------------------------
 def _rows(kind):
     random = np.random.default_rng(3)
     X = (random.random((N_ROWS, 4)) < 0.4).astype(float)
@@ -122,7 +121,6 @@ def exchanged(case):
     return found, model.coef_.tobytes()
 
 
-# -- damage -----------------------------------------------------------------------------------
 def _places(value, path=()):
     """All places within a message: (path, what is there)."""
     yield path, value
@@ -213,7 +211,6 @@ def damaged(random, content, stamp):
     return wire.encode(content, **stamp)
 
 
-# -- attacks ----------------------------------------------------------------------------------
 def attack_site(random, case):
     """Send a damaged message to a site in the middle of a fit; "refused" or "answered"."""
     said, _ = exchanged(case)

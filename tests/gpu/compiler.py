@@ -39,9 +39,6 @@ class Figures(NamedTuple):
     shared: int
 
 
-# -- compiling ---------------------------------------------------------------------------------
-
-
 class Absent:
     """A device and its context, for who asks for its capability; loads code, and runs none."""
 
@@ -154,9 +151,6 @@ def compile_kernel(kernel, signature, capability):
     return compile_for(kernel, signature, (capability,))[target_of(capability)]
 
 
-# -- what to compile ---------------------------------------------------------------------------
-
-
 def signature_of(kernel, arguments):
     """Types of the arguments of a launch, as Numba finds them."""
     return tuple(kernel.typeof_pyval(argument) for argument in arguments)
@@ -207,9 +201,6 @@ def compile_launched(launched, capabilities=CAPABILITIES):
     if errors:
         raise ExceptionGroup("kernels that do not compile", errors)
     return found
-
-
-# -- the table ---------------------------------------------------------------------------------
 
 
 def read_table(path=TABLE):

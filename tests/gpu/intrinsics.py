@@ -54,8 +54,6 @@ class Cuda:
             active = self._is_active[place] = site not in self.without
         return active
 
-    # --- who am I
-
     @property
     def threadIdx(self):
         return self.scheduler.current.position
@@ -88,8 +86,6 @@ class Cuda:
         shapes = zip(self.scheduler.grid_shape, self.scheduler.block_shape, strict=True)
         size = tuple(blocks * threads for blocks, threads in shapes)
         return size[0] if n_dimensions == 1 else size[:n_dimensions]
-
-    # --- barriers and fences
 
     def syncthreads(self):
         frame = _frame(1)
@@ -127,8 +123,6 @@ class Cuda:
         scheduler = self.scheduler
         scheduler.current.warp.priority = 0.0
         scheduler.pause()
-
-    # --- warp collectives
 
     # What a lane outside the block or the mask brings is undefined on a device.
 
@@ -173,8 +167,6 @@ class Cuda:
     def match_any_sync(self, mask, value):
         votes = self._votes(mask, value, _frame(1))
         return _signed(sum(1 << lane for lane, vote in votes.items() if vote == value))
-
-    # --- arithmetic
 
     def popc(self, value):
         return (int(value) & _mask(value)).bit_count()

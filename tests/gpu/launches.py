@@ -34,8 +34,6 @@ _SCRATCH = {
 _TOLERANCE = 1e-9
 
 
-# -- where the backend synchronizes ------------------------------------------------------------
-
 _CALLS = {
     "cuda.syncthreads": "syncthreads",
     "cuda.syncwarp": "syncwarp",
@@ -109,9 +107,6 @@ class FaultyMachine(Machine):
             self._names[place] = SITES[module, line, kind]
         self.met[self._names[place]] += 1
         return self._names[place] not in self.without
-
-
-# -- launches ----------------------------------------------------------------------------------
 
 
 class Launch(NamedTuple):

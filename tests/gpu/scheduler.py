@@ -182,8 +182,6 @@ class Scheduler:
             self._release_block(block)
         self._release_grid()
 
-    # --- who runs next
-
     def sleep(self):
         """Let another thread run; returns when the current one is chosen again."""
         self.switches += 1
@@ -258,8 +256,6 @@ class Scheduler:
             if self.switches == self.switches_checked:
                 raise SimulationError("livelock: a thread spins on plain loads")
             self.fuel, self.switches_checked = _FUEL, self.switches
-
-    # --- meetings
 
     def meet_in_warp(self, mask, value, frame):
         """Wait for the lanes of a mask; returns what each brought."""
@@ -352,8 +348,6 @@ class Scheduler:
             if not warp.is_listed:
                 warp.is_listed = True
                 self.ready_warps.append(warp)
-
-    # --- messages
 
     def _waiting(self):
         places = []

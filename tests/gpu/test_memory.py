@@ -19,9 +19,6 @@ FULL = 0xFFFFFFFF
 ZERO, ONE = 0.0, 1.0
 
 
-# -- memory ------------------------------------------------------------------------------------
-
-
 @cuda.jit
 def publish_without_fence(data, flag, out):
     if cuda.blockIdx.x == 0:
@@ -163,9 +160,6 @@ def test_dynamic_shared_memory_has_its_size():
     assert out[0] == 4
     with pytest.raises(SimulationError, match=r"index \[4\] of an array of shape \(4,\)"):
         simulate(use, 1, 1, (out, 4), shared_bytes=32)
-
-
-# -- arithmetic --------------------------------------------------------------------------------
 
 
 @njit(error_model="numpy")

@@ -38,7 +38,6 @@ class Session:
         """Columns as a whole, for steps along one after the other."""
         return columns_of(self._problem.design, **self._problem.pieces())
 
-    # -- the predictor ------------------------------------------------------------------------
     def start(self, coef):
         """Set the coefficients; log-likelihood there."""
         self.products.predict(coef, self.offset, self.eta)
@@ -88,7 +87,6 @@ class Session:
         """Sum of the weights of rows whose errors have an unknown variance; 0 where none have."""
         return self.pattern.error_weight()
 
-    # -- the quadratic model ------------------------------------------------------------------
     def _model(self):
         """Quadratic model at the last evaluation."""
         if self._here is None:
@@ -127,7 +125,6 @@ class Session:
         """The model's baseline at the last evaluation, for predictions."""
         return self.pattern.baseline()
 
-    # -- the exact algorithm ------------------------------------------------------------------
     def cycle(self, columns, coef, penalty, reach):
         """One exact Newton step a column; new coefficients and trust region."""
         coef, reach, slope = coef.copy(), reach.copy(), np.empty(len(columns))

@@ -32,9 +32,6 @@ def load(products, columns, h, centring):
     return curvature, loads
 
 
-# -- few bins ---------------------------------------------------------------------------------
-
-
 def load_few(products, columns, h, bins, loads, curvature):
     """Loads of columns in all bins; their curvature in the model, and without bins."""
 
@@ -110,9 +107,6 @@ def combine(last, base, jump, decay, after, fall, inverse, loads, later, carried
         for k in range(len(load) - 1, -1, -1):
             centred -= load[k] * load[k] * inverse[k]
         curvature[a, 0] = centred if centred > CONSTANT * curvature[a, 1] else 0.0
-
-
-# -- one bin a stratum ------------------------------------------------------------------------
 
 
 class LoadSums(NamedTuple):

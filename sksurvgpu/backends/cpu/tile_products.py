@@ -190,7 +190,6 @@ class Products:
         self._tables = [_tables_of(tile, self._dense, size) for tile in tiles.each()]
         self._plain = Labels(1, Runs.of_tiles(tiles), None)
 
-    # -- pieces of time -----------------------------------------------------------------------
     def by_pieces(self, columns):
         """Pieces, and which of the columns have them."""
         if len(self.piece_ranges) == 1:
@@ -211,7 +210,6 @@ class Products:
         """Where the row copies of a piece are."""
         return slice(self.first[piece] + self.shift[piece], self.n_base + self.shift[piece])
 
-    # -- numbers of rows ----------------------------------------------------------------------
     def predict(self, coef, offset, eta):
         """eta = offset + X coef."""
         active = np.flatnonzero(coef)
@@ -273,7 +271,6 @@ class Products:
         bounds = np.unique(np.concatenate([[0], cuts, [len(total)]])).tolist()
         self.threads.map(lambda bound: function(*bound), list(pairwise(bounds)))
 
-    # -- numbers of columns -------------------------------------------------------------------
     def of_columns(self, columns, numbers, form=VALUE):
         """Sums of x times numbers of row copies, of columns of the model."""
         if self.n_pieces == 1:

@@ -171,7 +171,6 @@ class Device:
         """Give memory that no array has back, to other libraries."""
         self._pool.release()
 
-    # -- arrays -------------------------------------------------------------------------------
     def empty(self, shape, dtype):
         shape = tuple(map(int, shape)) if np.ndim(shape) else (int(shape),)
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
@@ -265,7 +264,6 @@ class Device:
             self._staging.taken = 0  # the copies from there have ended
         return out
 
-    # -- kernels ------------------------------------------------------------------------------
     def pack(self, value):
         """A tuple of arrays, or of such tuples, whose launches take little time."""
         return Packed(value)

@@ -75,7 +75,6 @@ class Layout:
     def n_ranges(self):
         return len(self.cuts.ranges) - 1
 
-    # -- numbers of several fits, one after the other ----------------------------------------------
     def join(self, parts, dtype=np.float64):
         return self.device.upload(np.concatenate(parts).astype(dtype, copy=False))
 
@@ -91,7 +90,6 @@ class Layout:
             coefs = [np.bincount(cell, coef[column], size) for coef in coefs]
         return np.reshape(coefs, (-1, *self.shape_of_table))
 
-    # -- launches -----------------------------------------------------------------------------
     def launch_teams(self, kernel, fits, *arguments, shape=None, shared_bytes=0):
         """Launch a kernel that serves fits by teams; `shape` as from `shape_of_teams`."""
         if shape is None:

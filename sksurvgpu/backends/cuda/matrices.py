@@ -53,7 +53,6 @@ class Matrices:
         rows[new, known + new] = curvature[known:]
         return rows
 
-    # -- taking ---------------------------------------------------------------------------------
     def _new_dense(self, n_columns, n_rows):
         """Memory for some rows of Q, column by column: all that are wanted, or as there is room."""
         wanted = -(-n_rows // ALIGNED) * ALIGNED

@@ -76,7 +76,6 @@ class Predictors:
             self._side[moved] = 0
         return self._predictors[0]
 
-    # -- the predictor ------------------------------------------------------------------------
     def start(self, fits, coefs):
         """Set the coefficients; log-likelihood there."""
         self._side[fits] = 0
@@ -234,7 +233,6 @@ class Predictors:
     def _launch_rows(self, kernel, fits, *arguments):
         self.layout.launch_wide(kernel, self.n_rows, self.layout.served(fits), *arguments)
 
-    # -- columns ------------------------------------------------------------------------------
     def gradient(self, fits, columns):
         """x_j'u of the given columns at the last evaluation."""
         if any(self._slopes[fit] is None for fit in fits):

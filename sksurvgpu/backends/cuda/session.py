@@ -28,7 +28,6 @@ class Session(Predictors):
         at_rest = self.pattern.new_model(row_type) if has_matrices(few) else None
         self._matrices = Matrices(layout, self._curvatures, at_rest)
 
-    # -- the quadratic model ------------------------------------------------------------------
     def curvature(self, fits, columns):
         """Curvature of columns at the last evaluation, centred and plain, and the sum of h."""
         self._take_model(fits)
@@ -43,7 +42,6 @@ class Session(Predictors):
         for where, eta, _ in self.sides(fits):
             self.pattern.refer(fits[where], eta, model)
 
-    # -- matrices -----------------------------------------------------------------------------
     def room(self, fits):
         """Room for matrices on the host, where bins are few and CuPy is there; else it is none."""
         n_bytes = 0.0
@@ -79,7 +77,6 @@ class Session(Predictors):
             )
         return found
 
-    # -- the exact algorithm ------------------------------------------------------------------
     def cycle(self, fits, columns, coefs, penalties, reaches):
         """One exact Newton step a column; new coefficients and trust region."""
         events = self._multiply(products.multiply_events, fits, columns, self.rows)

@@ -92,8 +92,6 @@ def barrier(exchange):
 
 # Places are unsigned: signed ones might be negative, and registers hold what that would mean.
 
-# -- sums and maxima over a warp, a block, a team: the same bits in every thread ---------------
-
 
 @device
 def add(a, b):

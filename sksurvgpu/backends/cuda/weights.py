@@ -19,9 +19,6 @@ term = BOUND
 PARTS = 64  # of a sum over all rows or cells, which the host adds up
 
 
-# -- on the device ----------------------------------------------------------------------------
-
-
 @kernel
 def spread_rows(fits, X, order, base, marks, times, out):
     """Numbers of rows in the plan's order: the caller's, times what a fit makes of their marks."""
@@ -139,9 +136,6 @@ def read_curves(survival, cell_idx, of_cell, row_idx, competing, weight, inverse
                 is_carried = competing[i] != 0 and weight[fit, i] > 0.0
                 inverse[fit, i] = 1.0 / survival[fit, row_idx[i]] if is_carried else 0.0
         i += cuda.gridsize(1)
-
-
-# -- on the host ------------------------------------------------------------------------------
 
 
 def spread(layout, values):

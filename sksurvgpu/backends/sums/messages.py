@@ -92,7 +92,6 @@ class Recipe:
     of: int = 0
 
 
-# -- messages -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Describe:
     """Ask what a partition has."""
@@ -191,7 +190,6 @@ Request = Weigh | Evaluate | Slopes
 Message = Describe | Arrange | Ask | Apply
 
 
-# -- answers --------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Description:
     """Rows of a partition, described.
@@ -297,7 +295,6 @@ def around(intercept: float) -> float:
     return intercept - nodes(0.0)[MIDDLE]
 
 
-# -- who carries them -----------------------------------------------------------------------------
 class Engine(Protocol):
     """Where partitions live, and how they are asked: threads, a cluster, files, other sites.
 

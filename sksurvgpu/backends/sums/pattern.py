@@ -123,7 +123,6 @@ class PatternInPart:
         """Bytes of what it keeps, about."""
         return BYTES_A_ROW * self.plan.n_rows
 
-    # -- what a pattern says ----------------------------------------------------------------------
     def weigh(self) -> Weights:
         """Sums over rows that need no predictor."""
         raise NotImplementedError
@@ -159,7 +158,6 @@ class PatternInPart:
         """Part of every row in the gradient along dense columns x, `places` of those asked for."""
         raise NotImplementedError
 
-    # -- what they have in common -----------------------------------------------------------------
     def predictor(self, coef: Coef) -> np.ndarray:
         """eta of every row; the last two are kept, as slopes and moves speak of them again."""
         key = coef.columns.tobytes() + coef.values.tobytes()

@@ -19,7 +19,6 @@ _SIZES = ("multinomial", "half", "complementary")  # draws whose number over all
 _TOTALS, _DRAWN, _FOLDS = 1, 2, 3
 
 
-# -- at the coordinator ---------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Dealt:
     """A recipe, and how many draws fall to each partition."""
@@ -103,7 +102,6 @@ def _random(purpose, recipe, part):
     return np.random.default_rng([purpose, number, part, recipe.seed])
 
 
-# -- at a partition -------------------------------------------------------------------------------
 def count_units(rows):
     """Units that folds and draws keep whole, of rows or their outcome."""
     return rows.n_rows if rows.unit is None else len(np.unique(rows.unit))

@@ -71,7 +71,6 @@ class Session:
         """Coefficients of the fit as partitions are told them."""
         return Coef.of(self._whole(coef))
 
-    # -- the predictor ----------------------------------------------------------------------------
     def start(self, coef):
         self._accepted = yield from self._evaluate(coef)
         self.point = self._accepted
@@ -142,7 +141,6 @@ class Session:
             point.gradient = sums.sums["gradient"]
         return point
 
-    # -- at the last evaluation -------------------------------------------------------------------
     def gradient(self, columns):
         point = self.point
         if point.gradient is None:
@@ -187,14 +185,12 @@ class Session:
         """Information of all coefficients at the last evaluation, its diagonal, and the meat."""
         return (yield from information_of(self, robust))
 
-    # -- of the outcome and the weights -----------------------------------------------------------
     def largest_loglik(self):
         return self.weighed.largest_loglik
 
     def error_weight(self):
         return self.weighed.error_weight
 
-    # -- the quadratic model ----------------------------------------------------------------------
     def curvature(self, columns):
         if self.point.curvatures is None:
             yield from self.ask_slopes(self.point, ("curvature",))

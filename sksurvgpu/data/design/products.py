@@ -198,9 +198,6 @@ def _label(label, i, n_rows):
     return np.int64(label[i]) if len(label) == n_rows else np.int64(label[0])
 
 
-# -- by row -----------------------------------------------------------------------------------
-
-
 @part_of_loop
 def _begin(rows, strip, i):
     """First entry of a row that may be of the strip."""
@@ -246,9 +243,6 @@ def add_by_row(rows, strip, table, out):
             if b + strip.low < strip.high:
                 place[before], own[before] = np.uint64(strip.offset[b]), x
                 before += 1
-
-
-# -- by column --------------------------------------------------------------------------------
 
 
 @part_of_loop

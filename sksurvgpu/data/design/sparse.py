@@ -55,9 +55,6 @@ def trusted_column(array, n_rows, label, name):
         ) from None
 
 
-# --- formats of scipy -----------------------------------------------------------------
-
-
 def _read_csc(X):
     n_rows, n_columns = X.shape
     return sp.csc_array, *_compressed(X, n_columns, n_rows)
@@ -183,9 +180,6 @@ _READERS = {
 }
 
 
-# --- pandas ---------------------------------------------------------------------------
-
-
 def _pandas_entries(array, n_rows):
     index, values = array.sp_index, _array(array.sp_values, "sp_values")
     if values.dtype.kind not in NUMBERS:
@@ -219,9 +213,6 @@ def _expand_blocks(index, n_values):
             "entries of `sp_values`"
         )
     return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(n_values)
-
-
-# --- arrays ---------------------------------------------------------------------------
 
 
 def _array(array, label, ndim=1):

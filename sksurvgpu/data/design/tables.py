@@ -101,9 +101,6 @@ def refuse_nonfinite(n_nonfinite, label, name):
         )
 
 
-# --- scipy sparse ---------------------------------------------------------------------
-
-
 def _from_sparse(X, name):
     csc, owned = _canonical_csc(X, name)
     n_nonfinite = np.empty(csc.shape[1], dtype=np.int64)
@@ -144,9 +141,6 @@ def _canonical_csc(X, name):
         csc.sum_duplicates()
         owned = True
     return csc, owned
-
-
-# --- dense tables and frames ----------------------------------------------------------
 
 
 def _as_table(X, name, may_be_empty):

@@ -234,9 +234,6 @@ def add_carried(carry, w_row, carried_row, h, low, high):
         h[i] += carried_row[i] * carry.sums[carry.idx[i]]
 
 
-# -- rows that share their cells with rows of other partitions --------------------------------
-
-
 @kernel
 def sum_exits(risk_sets, carry, eta, top, u, risk):
     """Sums by exit, before any scan; the events' part of the log-likelihood."""
@@ -253,9 +250,6 @@ def residuals(risk_sets, carry, eta, top, hazard, u):
         c = row_weight(risk_sets.weight, i)
         u[i] = c * np.exp(eta[i] - top) if risk_sets.live[i] else 0.0
     _take_expected(risk_sets, carry, hazard, u, 0, len(u))
-
-
-# -- exact steps ------------------------------------------------------------------------------
 
 
 class CarriedOnCpu(RiskSetsOnCpu):

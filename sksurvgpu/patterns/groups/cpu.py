@@ -90,9 +90,6 @@ def curvature(groups, eta, h, first, end):
             h[i] *= share
 
 
-# -- exact steps ------------------------------------------------------------------------------
-
-
 @kernel
 def fill_groups(groups, eta, w_row, risk):
     """w of every row, each group on its own scale, and its sums per group; eta on that scale."""

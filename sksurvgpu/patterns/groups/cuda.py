@@ -40,9 +40,6 @@ def largest_term(context, fit, i):
     return events * math.log(events / of_fit(groups.total, fit)[groups.idx[i]])
 
 
-# -- S of every group -------------------------------------------------------------------------
-
-
 @device
 def _load(context, i):
     idx, weight, eta, _, _ = context
@@ -59,9 +56,6 @@ def _take(context, i, before, after):
 
 
 _scan_groups = make_rake(_load, _take, combine=add_scaled)
-
-
-# -- rows -------------------------------------------------------------------------------------
 
 
 @device

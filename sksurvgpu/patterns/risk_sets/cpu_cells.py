@@ -355,9 +355,6 @@ def curvature_in_logs(risk_sets, eta, cells, start, h, w_row):
             w_row[i] = np.exp(log_w + start[i])
 
 
-# -- rows that share their cells with rows of other partitions --------------------------------
-
-
 @kernel
 def sum_cells(risk_sets, eta, top, cells, w_row):
     """Sums by cell, before any scan; the events' part of the log-likelihood."""

@@ -24,8 +24,6 @@ from .cuda_steps import RiskSteps, steps_of
 
 jump_formula = raise_hazard = BOUND
 
-# -- the evaluation in logarithms -------------------------------------------------------------
-
 
 @device
 def _no_top(exchange, part, turn, scratch):
@@ -117,9 +115,6 @@ def evaluation_in_logs(jump_formula):
         residual=_residual,
         shift_of=_mark_of_logarithms,
     )
-
-
-# -- the quadratic model ----------------------------------------------------------------------
 
 
 @device

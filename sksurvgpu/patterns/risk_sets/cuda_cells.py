@@ -131,9 +131,6 @@ def largest_term_of(jump_formula):
     return device(bind(_largest_term, jump_formula=jump_formula))
 
 
-# -- rows -------------------------------------------------------------------------------------
-
-
 @device
 def largest_predictor(exchange, part, turn, scratch):
     """Largest predictor of a live row, nan if one is; takes a turn."""
@@ -174,9 +171,6 @@ def _residual(sets, part, i):
     """Observed minus expected events of a row, from w."""
     expected = part.u[i] * hazard_of_row(sets, part, i) if part.live[i] != 0 else 0.0
     return part.weight[i] * part.value[i] - expected
-
-
-# -- the scan for D, over marks ---------------------------------------------------------------
 
 
 @device
@@ -265,9 +259,6 @@ def make_risk_scan(jump_formula, late_risk=_no_late_risk):
     return make_mark_scan(_load_mark, risk_weight, raise_hazard, add_exactly)
 
 
-# -- the scan for A, over cells ---------------------------------------------------------------
-
-
 @device
 def _load_jump(context, k):
     sets, _, part, _ = context
@@ -287,9 +278,6 @@ def _take_hazard(context, k, before, after):
 
 
 _scan_hazard = make_rake(_load_jump, _take_hazard, combine=add_exactly)
-
-
-# -- the evaluation ---------------------------------------------------------------------------
 
 
 def _evaluate(exchange, state, fit, eta, turn, scratch):

@@ -133,9 +133,6 @@ def _weigh(part, i):
     return part.weight[i] * math.exp(part.eta[i]) if part.live[i] != 0 else 0.0
 
 
-# -- by cell: runs of neighbouring entries -----------------------------------------------------
-
-
 @device
 def _row_of(context, q):
     span = context.span
@@ -190,9 +187,6 @@ def _keep_sums(context, k, first, second):
     return 0.0, 0.0
 
 
-# -- over cells --------------------------------------------------------------------------------
-
-
 @device
 def _cells_from_the_last(exchange, n, context):
     return int64(0), context.own.count, exchange.size[0] - 1 - my_team(exchange)[1]
@@ -242,9 +236,6 @@ def _take_cell(context, q, before, after):
 
 _move_rows = make_runs(_cell_of, _move_row, _keep_change)
 _weigh_entries = make_runs(_cell_of, _weigh_entry, _keep_sums)
-
-
-# -- the steps ---------------------------------------------------------------------------------
 
 
 @device

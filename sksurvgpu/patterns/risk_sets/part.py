@@ -154,7 +154,6 @@ class RiskSetsInPart(PatternInPart):
             tables={"deaths": self._deaths, "death_weight": self._death_weight},
         )
 
-    # -- evaluations ------------------------------------------------------------------------------
     def evaluate(self, request):
         eta = self.predictor(request.coef)
         self._prepare(request)
@@ -193,7 +192,6 @@ class RiskSetsInPart(PatternInPart):
             tables["tied"] = cells.tied
         return loglik, tables
 
-    # -- what was joined --------------------------------------------------------------------------
     def settle(self, eta, request):
         self._prepare(request)
         self._eta, self._request, self._u = eta, request, None

@@ -98,7 +98,6 @@ class RowPlan:
         """Stratum of every row: all rows are in the first piece, whose groups are the strata."""
         return np.searchsorted(self.cell_ptr, self.exit_idx[: self.n_base], side="right") - 1
 
-    # -- what every fit of a batch would find again ------------------------------------------
     @cached_property
     def is_in_risk_set(self):
         """Which rows some risk set holds."""

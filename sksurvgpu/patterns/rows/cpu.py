@@ -205,9 +205,6 @@ def curvature(rows, eta, intercept, h, low, high):
             h[i] = c * own
 
 
-# -- exact steps ------------------------------------------------------------------------------
-
-
 def _collect(rows, values, shift, state):
     outcomes, eta, intercept, sums, _ = state
     for q in range(n_entries(rows, values)):

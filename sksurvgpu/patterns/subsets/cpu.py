@@ -125,9 +125,6 @@ def _add_terms(sets, eta, u, first, end):
 evaluate = adder(_add_terms)
 
 
-# -- the quadratic model ----------------------------------------------------------------------
-
-
 @device
 def _sum_roots(share, size):
     summed, slope = 0.0, 0.0
@@ -169,9 +166,6 @@ def curvature(sets, h, inverse, first, end):
             h[begin + i] = c * h_of_row(share[i], m, n, size, i == top)
             total += h[begin + i]
         inverse[s] = 1.0 / total if total > 0.0 else 0.0
-
-
-# -- exact steps ------------------------------------------------------------------------------
 
 
 class SetSteps(NamedTuple):

@@ -36,9 +36,6 @@ class Sets(NamedTuple):
     law: np.ndarray  # float64 (fits, 2, rows + sets): P(S = k) at `ptr[s] + s + k`, side 0
 
 
-# -- the law of every set ---------------------------------------------------------------------
-
-
 @device
 def _extremes(rows):
     """Least and largest predictor."""
@@ -111,9 +108,6 @@ def find_laws(fits, sets, which, width, eta_of_fits):
                 sets.band[fit, s, 0], sets.band[fit, s, 1] = low, high
 
 
-# -- rows -------------------------------------------------------------------------------------
-
-
 @device
 def _set_residual(rows, sets, fit, eta, i):
     """Write u and the share of a row; its term of the log-likelihood.
@@ -150,9 +144,6 @@ def _evaluate(exchange, state, fit, eta, turn, scratch):
     for i in range(first, eta.shape[0], exchange.size[0] * cuda.blockDim.x):
         loglik += _set_residual(rows, sets, fit, eta, i)
     return team_sum(exchange, loglik, turn, scratch), turn + 1
-
-
-# -- the quadratic model ----------------------------------------------------------------------
 
 
 @device
