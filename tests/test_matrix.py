@@ -14,13 +14,16 @@ from engine import (
     reference_at,
     use_bins,
 )
+from oracles.reference_competing import finegray_direct
 from oracles.reference_likelihoods import bin_hessian, cox_direct, split_rows
 
-from sksurvgpu import CoxLassoCCD, LogisticCCD, surv
+from sksurvgpu import CoxLassoCCD, FineGrayCCD, LogisticCCD, competing_risks, surv
 from sksurvgpu.backends.contract import Room
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.datasets import simulate_cox, simulate_ehr
+from sksurvgpu.estimators._preparing import prepare
+from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.solver import costs, way
 
 KINDS = ("indicator", "valued", "dense", "mixed")
@@ -126,6 +129,36 @@ def test_rows_far_apart(ties, bins, check_close, monkeypatch):
     check_close(session.matrix(np.arange(5), 0), expected, "curvature")
     curvature, _ = session.curvature(np.arange(5))
     check_close(curvature[:, 0], np.diagonal(expected), "curvature")
+
+
+@pytest.mark.parametrize("bins", ["every death", "few"])
+@pytest.mark.parametrize("curves", ["one", "strata", "of groups"])
+def test_carried_rows_far_apart(curves, bins, check_close, monkeypatch):
+    """Likewise where rows stay at risk after a competing event."""
+    use_bins(bins, monkeypatch)
+    rng, n = np.random.default_rng(24), 90
+    X, weights = rng.normal(size=(n, 5)), rng.integers(0, 4, n) / 2
+    status, time = rng.integers(0, 3, n), np.ceil(20 * rng.random(n))
+    strata = None if curves == "one" else rng.integers(0, 2, n)
+    groups = rng.integers(0, 3, n) if curves == "of groups" else strata
+    coef = np.array([300.0, 900.0, 0.5, 0.0, -2.0])
+    rows = {"strata": strata, "sample_weight": weights}
+    rows |= {} if groups is strata else {"censoring_groups": groups}
+    prepared = prepare(FineGrayCCD(), X, competing_risks(status, time), **rows)
+    problem = prepared.problem
+    session = Session(problem, prepared.batch.weight[:, 0], None, Threads(1), ElasticNet.formulas)
+    seen = finegray_direct(X @ coef, time, status, strata, weights, groups)
+    check_close(session.start(coef), seen.loglik, "loglik")
+    assert session.pattern._in_logs
+    check_close(session.gradient(np.arange(5)), X.T @ seen.u, "u")
+    plan = problem.plan
+    cells = zip(
+        np.repeat(np.arange(plan.n_strata), np.diff(plan.cell_ptr)), plan.cell_time, strict=True
+    )
+    bin_of = dict(zip(cells, plan.bins.cell_bin, strict=True))
+    bins_of_atoms = [bin_of[atom.stratum, atom.time] for atom in seen.atoms]
+    expected = X.T @ bin_hessian(seen.atoms, bins_of_atoms) @ X
+    check_close(session.matrix(np.arange(5), 0), expected, "curvature")
 
 
 def test_room(monkeypatch):

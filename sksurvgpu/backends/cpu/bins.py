@@ -10,7 +10,8 @@ mirrored part there, c_i (B[start_k] - B[end_k]) in later bins and c_i B[exit_i]
 its own.  Groups without time, such as all rows under one intercept, are bins with A = 0.
 
 Where predictors are so far apart that w and A have no common scale, w_i A[start] of the bin of the
-row's exit takes the place of w_i, and what rows of later bins add up to decays from bin to bin.
+row's exit takes the place of w_i, and what rows of later bins add up to decays from bin to bin; the
+mirrored part likewise, by c_i B[end].
 
 Few bins: the loads c_jk = x_j'h_k are kept for the columns of a matrix.  Many groups: one bin each,
 so that a row has one, and a column's loads are as many as its entries.
@@ -40,6 +41,7 @@ class Bins(NamedTuple):
     after: np.ndarray | None = None  # B[end]
     fall: np.ndarray | None = None  # B[start] - B[end]
     decay: np.ndarray | None = None  # A[start] / A[end], where w_row is w A[start]
+    fade: np.ndarray | None = None  # B[end] / B[start], where carried_row is c B[end]
 
 
 def bins_of_groups(group_idx, inverse, ptr):

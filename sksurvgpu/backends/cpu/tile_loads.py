@@ -79,14 +79,23 @@ def load_ones(h, bins):
 
 def of_bins(bins):
     """Arrays of bins for `combine`; zeros for what they do without."""
-    zeros = np.zeros(len(bins.base))
+    zeros, ones = np.zeros(len(bins.base)), np.ones(len(bins.base))
     after, fall = (zeros if one is None else one for one in (bins.after, bins.fall))
-    decay = zeros + 1.0 if bins.decay is None else bins.decay
-    return bins.last, bins.base, bins.jump, decay, after, fall, bins.inverse
+    decay, fade = (ones if one is None else one for one in (bins.decay, bins.fade))
+    later, earlier = Recursion(bins.base, bins.jump, decay), Recursion(after, fall, fade)
+    return bins.last, later, earlier, bins.inverse
+
+
+class Recursion(NamedTuple):
+    """What rows of other bins have in a bin, and what is not its own of those that it has."""
+
+    base: np.ndarray  # A[start], or B[end]
+    jump: np.ndarray
+    decay: np.ndarray
 
 
 @kernel
-def combine(last, base, jump, decay, after, fall, inverse, loads, later, carried, curvature):
+def combine(last, from_later, from_earlier, inverse, loads, later, carried, curvature):
     """Turn sums of x h into loads, by sums of x w and x c, over no bins where there are none.
 
     A call owns all arrays of columns.  ``curvature[:, 1]`` is given, ``curvature[:, 0]`` written.
@@ -94,13 +103,13 @@ def combine(last, base, jump, decay, after, fall, inverse, loads, later, carried
     for a in range(len(loads)):
         load, before, above = loads[a], 0.0, 0.0
         for k in range(carried.shape[1]):
-            load[k] += fall[k] * before - after[k] * carried[a, k]
-            before = before + carried[a, k] if k < last[k] else 0.0
+            load[k] += from_earlier.jump[k] * before - from_earlier.base[k] * carried[a, k]
+            before = from_earlier.decay[k] * before + carried[a, k] if k < last[k] else 0.0
         for k in range(later.shape[1] - 1, -1, -1):
-            load[k] -= base[k] * later[a, k]
+            load[k] -= from_later.base[k] * later[a, k]
             if k < last[k]:
-                load[k] += jump[k] * above
-                above = decay[k] * above + later[a, k]
+                load[k] += from_later.jump[k] * above
+                above = from_later.decay[k] * above + later[a, k]
             else:
                 above = later[a, k]
         centred = curvature[a, 1]

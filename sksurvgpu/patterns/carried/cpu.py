@@ -9,7 +9,7 @@ G(T_i-) for such rows and 0 for others, and G_k = G(t_k-) on the row's lane
     B_k = sum_{l > k} a_l G_l on a lane                                   suffix scan
     h_i = w_i A[exit_i] + v_i B[exit_i],   u_i = weight_i event_i - h_i
 
-No term is ever subtracted.
+No term is ever subtracted, so that the same scans go on in logarithms where D underflows.
 """
 
 from functools import cache
@@ -19,12 +19,21 @@ import numpy as np
 
 from ..._compile import BOUND, bind, device, kernel, part_of_loop, specialize
 from ...backends.cpu import tasks
+from ...backends.cpu.bins import Centring
 from ...backends.cpu.exact import Steps
 from ...backends.cpu.optional import row_weight
 from ...backends.cpu.tasks import ALL, rows_in
-from ..risk_sets import cpu_tasks as risk_set_tasks
-from ..risk_sets.cpu import RiskSetsOnCpu
-from ..risk_sets.cpu_cells import REST, RISK, TERMS, jumps_of, largest_predictor, weigh_row
+from ..risk_sets.cpu import RiskSetsOnCpu, ratio_of_logs
+from ..risk_sets.cpu_cells import (
+    REST,
+    RISK,
+    TERMS,
+    Cells,
+    add_later_logs,
+    jumps_of,
+    largest_predictor,
+    weigh_row,
+)
 from ..risk_sets.cpu_tasks import (
     EXPECTED,
     HAZARDS,
@@ -40,9 +49,10 @@ from ..risk_sets.cpu_tasks import (
     join_tops,
     span_of,
 )
+from ..risk_sets.cpu_tree import add_logs
 from .cpu_steps import LaneMoments, fill_moments, steps_of
 
-find_jumps = of_cells = BOUND
+find_jumps = of_cells = scan = BOUND
 
 
 class Carry(NamedTuple):
@@ -226,6 +236,68 @@ def kernel_of(formula):
     return specialize(evaluate, of_cells=of_cells)
 
 
+@device
+def _sum_log_exits(risk_sets, carry, eta, risk):
+    """Sums of w and v by exit, as logarithms; the events' part of the log-likelihood."""
+    loglik = 0.0
+    risk[:] = -np.inf
+    carry.sums[:] = -np.inf
+    for i in range(len(eta)):
+        if risk_sets.live[i]:
+            c, k, q = row_weight(risk_sets.weight, i), risk_sets.exit_idx[i], carry.idx[i]
+            log_w = np.log(c) + eta[i]
+            risk[k] = add_logs(risk[k], log_w)
+            carry.sums[q] = add_logs(carry.sums[q], log_w + np.log(carry.inverse[i]))
+            if risk_sets.event[i]:
+                loglik += c * eta[i]
+    return loglik
+
+
+@device
+def _carry_logs_forward(carry, lane, risk):
+    shift, carried = carry.lane_cell[lane] - carry.lane_ptr[lane], -np.inf
+    for q in range(carry.lane_ptr[lane], carry.lane_ptr[lane + 1]):
+        risk[q + shift] = add_logs(risk[q + shift], np.log(carry.survival[q]) + carried)
+        carried = add_logs(carried, carry.sums[q])
+
+
+@device
+def _carry_logs_back(carry, lane):
+    shift, total = carry.lane_cell[lane] - carry.lane_ptr[lane], -np.inf
+    for q in range(carry.lane_ptr[lane + 1] - 1, carry.lane_ptr[lane] - 1, -1):
+        carry.sums[q] = total
+        total = add_logs(total, carry.jump[q + shift] + np.log(carry.survival[q]))
+
+
+def evaluate_in_logs(risk_sets, carry, eta, u, cells):
+    """`evaluate` for predictors of any range: every sum is a logarithm."""
+    loglik = _sum_log_exits(risk_sets, carry, eta, cells.risk)
+    add_later_logs(risk_sets.cell_ptr, cells.risk)
+    for lane in range(len(carry.lane_cell)):
+        _carry_logs_forward(carry, lane, cells.risk)
+    loglik = scan(risk_sets, Cells(cells.risk, cells.hazard, carry.jump, None, None), loglik)
+    for lane in range(len(carry.lane_cell)):
+        _carry_logs_back(carry, lane)
+    for i in range(len(eta)):
+        c, u[i] = row_weight(risk_sets.weight, i), 0.0
+        if risk_sets.live[i]:
+            log_w, own = np.log(c) + eta[i], cells.hazard[risk_sets.exit_idx[i]]
+            later = np.log(carry.inverse[i]) + carry.sums[carry.idx[i]]
+            u[i] = (c if risk_sets.event[i] else 0.0) - np.exp(log_w + add_logs(own, later))
+    return loglik, 0.0
+
+
+@kernel
+def add_carried_in_logs(risk_sets, carry, eta, end, carried_row, h):
+    """c of rows in units of 1 / B at the `end` of their bin, and what they have of h later."""
+    for i in range(len(eta)):
+        carried_row[i] = 0.0
+        if risk_sets.live[i]:
+            log_c = np.log(row_weight(risk_sets.weight, i) * carry.inverse[i]) + eta[i]
+            carried_row[i] = np.exp(log_c + end[i])
+            h[i] += np.exp(log_c + carry.sums[carry.idx[i]])
+
+
 @kernel
 def add_carried(carry, w_row, carried_row, h, low, high):
     """c of rows, and what they have of h beyond their exits."""
@@ -255,6 +327,8 @@ def residuals(risk_sets, carry, eta, top, hazard, u):
 class CarriedOnCpu(RiskSetsOnCpu):
     """Risk sets with rows that stay beyond their exit, on the lanes of a `CompetingPlan`."""
 
+    _kernel_of = staticmethod(kernel_of)
+
     def __init__(self, problem, weight, threads):
         super().__init__(problem, weight, threads)
         carrying = problem.plan.carrying
@@ -269,19 +343,16 @@ class CarriedOnCpu(RiskSetsOnCpu):
             np.zeros(len(self.cells.risk)),
         )
         self._one_lane = problem.plan.one_lane_a_stratum
+        self._state, self._template_in_logs = (self.risk_sets, self._carry), evaluate_in_logs
 
     def _is_in_order(self):
         """Whether lane cells are in order, too."""
         plan = self.weighted.plan
         return plan.is_in_order and plan.one_lane_a_stratum
 
-    def evaluate(self, eta, u):
-        given = self.risk_sets, self._carry, eta, u, self.cells
-        compiled = kernel_of(self._likelihood.jump_formula)
-        loglik, self.top = risk_set_tasks.run(self._threads, compiled, given, self._blocks)
-        return loglik
-
     def refer(self, eta, u, h):
+        if self._in_logs:
+            return self._refer_in_logs(eta, h)
         w_row = np.empty(len(eta))
         self._write_curvature(eta, h, w_row)
         carried_row = np.empty(len(eta))
@@ -292,6 +363,15 @@ class CarriedOnCpu(RiskSetsOnCpu):
         # whole strata have nothing before or after them
         back = self._carry.sums if self._one_lane else np.zeros(len(hazard))
         return self._centre(w_row, hazard, self.weighted.bin_inverse, carried_row, back)
+
+    def _refer_in_logs(self, eta, h):
+        plan, own = self.weighted.plan, self._bins_in_logs(eta, h)
+        back = self._carry.sums if self._one_lane else np.full(plan.n_cells, -np.inf)
+        start, end, carried_row = back[plan.bins.start], back[plan.bins.end], np.empty(len(h))
+        add_carried_in_logs(self.risk_sets, self._carry, eta, end[own.exit_bin], carried_row, h)
+        fade = ratio_of_logs(end, start)
+        mirrored = {"after": np.ones(len(fade)), "fall": 1.0 - fade, "fade": fade}
+        return Centring(own._replace(carried_row=carried_row, **mirrored), plan.few)
 
     def exact_steps(self, eta):
         n_cells = len(self.cells.risk)

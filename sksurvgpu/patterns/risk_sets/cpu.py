@@ -176,8 +176,15 @@ def centre(of_rows, w_row, enter_hazard, edges, inverse, carried_row=None, back_
     return Centring(bins, of_rows.few)
 
 
+def ratio_of_logs(low, high):
+    """Ratio of numbers given by logarithms, 0 where both are 0."""
+    return np.exp(low - np.where(high > -np.inf, high, 0.0))
+
+
 class RiskSetsOnCpu(PatternOnCpu):
     """Cox-type likelihoods."""
+
+    _kernel_of = staticmethod(risk_set_tasks.kernel_of)
 
     def __init__(self, problem, weight, threads):
         super().__init__(problem, weight, threads)
@@ -189,6 +196,8 @@ class RiskSetsOnCpu(PatternOnCpu):
         self.cells = new_cells(plan.n_cells, has_entries, uses_ties)
         self._blocks = risk_set_tasks.blocks_of(plan, self._row_blocks, self._is_in_order())
         self.top, self._in_logs = 0.0, False
+        self._state = (self.risk_sets,)  # what kernels are given first
+        self._template_in_logs = evaluate_on_tree if has_entries else kernels.evaluate_in_logs
         self.group_ptr, self.is_exact = plan.stratum_ptr, plan.bins.is_exact
 
     def _is_in_order(self):
@@ -196,16 +205,11 @@ class RiskSetsOnCpu(PatternOnCpu):
 
     def evaluate(self, eta, u):
         formula = self._likelihood.jump_formula
-        given = self.risk_sets, eta, u, self.cells
-        compiled = risk_set_tasks.kernel_of(formula)
+        given, compiled = (*self._state, eta, u, self.cells), self._kernel_of(formula)
         loglik, self.top = risk_set_tasks.run(self._threads, compiled, given, self._blocks)
         self._in_logs = not np.isfinite(loglik)
         if self._in_logs:
-            is_delayed = self.risk_sets.enter_idx is not None
-            template = evaluate_on_tree if is_delayed else kernels.evaluate_in_logs
-            loglik, self.top = _evaluation_in_logs(template, formula)(
-                self.risk_sets, eta, u, self.cells
-            )
+            loglik, self.top = _evaluation_in_logs(self._template_in_logs, formula)(*given)
         return loglik
 
     def refer(self, eta, u, h):
@@ -214,20 +218,25 @@ class RiskSetsOnCpu(PatternOnCpu):
             self._write_curvature(eta, h, w_row)
             return self._centre(w_row, self.cells.hazard, self.weighted.bin_inverse)
         if self.risk_sets.enter_idx is None:
-            return self._refer_in_logs(eta, h, w_row)
+            return Centring(self._bins_in_logs(eta, h), self.weighted.plan.few)
         # w and hazards less others have no common scale; without bins the model is only looser
         h[:], w_row[:] = np.maximum(self.events() - u, 0.0), 0.0
         nothing = np.zeros_like(self.weighted.bin_inverse)
         return self._centre(w_row, np.zeros_like(self.cells.hazard), nothing)
 
-    def _refer_in_logs(self, eta, h, w_row):
-        bins, of_rows = self.weighted.plan.bins, self.weighted.plan.row_bins
+    def _bins_in_logs(self, eta, h):
+        """Bins of rows without delayed entry, and h."""
+        bins, of_rows, w_row = (
+            self.weighted.plan.bins,
+            self.weighted.plan.row_bins,
+            np.empty(len(h)),
+        )
         start, end = self.cells.hazard[bins.start], self.cells.hazard[bins.end]
         kernels.curvature_in_logs(
             self.risk_sets, eta, self.cells, start[of_rows.exit_bin], h, w_row
         )
-        decay = np.exp(start - np.where(end > -np.inf, end, 0.0))
-        own = Bins(
+        decay = ratio_of_logs(start, end)
+        return Bins(
             of_rows.exit_bin,
             of_rows.last,
             np.ones(len(decay)),
@@ -237,7 +246,6 @@ class RiskSetsOnCpu(PatternOnCpu):
             w_row,
             decay=decay,
         )
-        return Centring(own, of_rows.few)
 
     def _write_curvature(self, eta, h, w_row):
         tasks.run_blocks(
