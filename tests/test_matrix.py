@@ -109,13 +109,14 @@ def test_columns_that_change_over_time(kind, bins, check_close, monkeypatch):
         check_close(found, expected[np.ix_(columns, columns)], "curvature")
 
 
+@pytest.mark.parametrize("start", [False, True], ids=["from the beginning", "late entry"])
 @pytest.mark.parametrize("ties", ["breslow", "efron"])
 @pytest.mark.parametrize("bins", ["every death", "few"])
-def test_rows_far_apart(ties, bins, check_close, monkeypatch):
+def test_rows_far_apart(start, ties, bins, check_close, monkeypatch):
     """Numbers of rows and of risk sets have no common scale, and the model is no looser."""
     use_bins(bins, monkeypatch)
     rng = np.random.default_rng(22)
-    data = draw_outcome(rng, 90, n_strata=2, n_times=20, weights=True)
+    data = draw_outcome(rng, 90, start=start, n_strata=2, n_times=20, weights=True)
     X, coef = rng.normal(size=(90, 5)), np.array([300.0, 900.0, 0.5, 0.0, -2.0])
     data = data.with_(X=X)
     problem = make_problem(data, ties)

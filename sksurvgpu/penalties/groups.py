@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .._compile import kernel
 from .base import Family, Formulas, Kernels, Penalty, Pieces
 from .blocks import (
     Grouped,
@@ -41,6 +42,16 @@ def _formulas_of(radial: Formulas):
 
 def _threshold(values, level):
     return np.maximum(np.abs(values) - level, 0.0)
+
+
+@kernel
+def _subtract_products(order, ptr, along, unit, block):
+    """Take what is along directions of groups from a matrix, but for its diagonal."""
+    for g in range(len(ptr) - 1):
+        for a in order[ptr[g] : ptr[g + 1]]:
+            for b in order[ptr[g] : ptr[g + 1]]:
+                if a != b:
+                    block[a, b] -= along[a] * unit[a] * unit[b]
 
 
 def _norms(values, label, n_groups):
@@ -151,17 +162,13 @@ class GroupPenalty(Penalty):
         label, is_group = labels_of(columns)
         norm = _norms(coef, label, len(is_group))[label]
         of_norm = super().pieces(np.where(is_group[label], norm, coef), columns)
+        own = norm[support]
+        inverse = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0)
+        unit, along = coef[support] * inverse, of_norm.right[support] * inverse
+        along -= of_norm.curvature[support]
         order = np.argsort(label[support], kind="stable")
         edges = np.flatnonzero(np.diff(label[support][order])) + 1
-        for where in np.split(order, edges):
-            a = support[where]
-            if len(a) > 1:
-                first = a[0]
-                along = of_norm.right[first] / norm[first] - of_norm.curvature[first]
-                unit = coef[a] / norm[first]
-                product = along * np.outer(unit, unit)
-                np.fill_diagonal(product, 0.0)
-                block[np.ix_(where, where)] -= product
+        _subtract_products(order, np.concatenate([[0], edges, [len(order)]]), along, unit, block)
 
     def rise(self, support, step, pieces, coef, columns):
         """Growth of the penalty along a step beyond its slope."""

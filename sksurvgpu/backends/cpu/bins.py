@@ -11,7 +11,8 @@ its own.  Groups without time, such as all rows under one intercept, are bins wi
 
 Where predictors are so far apart that w and A have no common scale, w_i A[start] of the bin of the
 row's exit takes the place of w_i, and what rows of later bins add up to decays from bin to bin; the
-mirrored part likewise, by c_i B[end].
+mirrored part likewise, by c_i B[end].  With late entries sums would be differences: the bins from a
+row's entry to its exit are nodes of a tree, and what nodes add up to is shared out to their bins.
 
 Few bins: the loads c_jk = x_j'h_k are kept for the columns of a matrix.  Many groups: one bin each,
 so that a row has one, and a column's loads are as many as its entries.
@@ -23,6 +24,14 @@ import numpy as np
 
 # Below this share of sum x^2 h the curvature is rounding: the column is constant within bins.
 CONSTANT = 1e-13
+
+
+class Spans(NamedTuple):
+    """h of rows by nodes of a tree over bins: node q covers 2q and 2q + 1, bin k is n_bins + k."""
+
+    node: np.ndarray  # per part and row, as exit_bin
+    h: np.ndarray  # per part and row; 0 beyond the parts that a row has
+    share: np.ndarray  # per node, of what its parent has
 
 
 class Bins(NamedTuple):
@@ -42,6 +51,7 @@ class Bins(NamedTuple):
     fall: np.ndarray | None = None  # B[start] - B[end]
     decay: np.ndarray | None = None  # A[start] / A[end], where w_row is w A[start]
     fade: np.ndarray | None = None  # B[end] / B[start], where carried_row is c B[end]
+    spans: Spans | None = None  # in place of all that is of rows
 
 
 def bins_of_groups(group_idx, inverse, ptr):

@@ -34,23 +34,41 @@ def load(products, columns, h, centring):
 
 def load_few(products, columns, h, bins, loads, curvature):
     """Loads of columns in all bins; their curvature in the model, and without bins."""
-
-    exits = products.labels(bins.exit_bin, loads.shape[1], bins.row_ptr)
-    loads[:], later, carried = (
-        _nothing(columns) if numbers is None else products.labelled(columns, numbers, exits)
-        for numbers in (h, bins.w_row, bins.carried_row)
-    )
-    curvature[:, 1] = loads.sum(axis=1)
+    add_up = _by_exit if bins.spans is None else _by_span
+    loads[:], curvature[:, 1], later, carried = add_up(products, columns, h, bins)
     valued = np.flatnonzero(products.kind[products.source[columns]] != INDICATOR)
     if len(valued):
         curvature[valued, 1] = products.of_columns(columns[valued], h, SQUARE)
-    if bins.enter_bin is not None:  # the time before a row's entry is taken out
-        entries = products.labels(bins.enter_bin, loads.shape[1])
+    combine(*of_bins(bins), loads, later, carried, curvature)
+
+
+def _by_exit(products, columns, h, bins):
+    """Sums of x h by bin, without the time before entries, and over all; of x w and x c."""
+    exits = products.labels(bins.exit_bin, len(bins.base), bins.row_ptr)
+    loads, later, carried = (
+        _nothing(columns) if numbers is None else products.labelled(columns, numbers, exits)
+        for numbers in (h, bins.w_row, bins.carried_row)
+    )
+    total = loads.sum(axis=1)
+    if bins.enter_bin is not None:
+        entries = products.labels(bins.enter_bin, len(bins.base))
         before = bins.w_row * bins.enter_hazard
         loads += products.labelled(columns, before, exits)
         loads -= products.labelled(columns, before, entries)
         later -= products.labelled(columns, bins.w_row, entries)
-    combine(*of_bins(bins), loads, later, carried, curvature)
+    return loads, total, later, carried
+
+
+def _by_span(products, columns, h, bins):
+    """As `_by_exit`, of parts of h by the nodes of a tree: their sums go down to the bins."""
+    spans, n_bins = bins.spans, len(bins.base)
+    sums = np.zeros((len(columns), 2 * n_bins))
+    for node, part in zip(spans.node, spans.h, strict=True):
+        sums += products.labelled(columns, part, products.labels(node, 2 * n_bins))
+    for q in range(2, 2 * n_bins):
+        sums[:, q] += spans.share[q] * sums[:, q >> 1]
+    loads = sums[:, n_bins:]
+    return loads, loads.sum(axis=1), _nothing(columns), _nothing(columns)
 
 
 def _nothing(columns):

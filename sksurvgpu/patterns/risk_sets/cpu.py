@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._compile import BOUND, bind, device, kernel, specialize
 from ...backends.cpu import tasks
-from ...backends.cpu.bins import Bins, Centring
+from ...backends.cpu.bins import Bins, Centring, Spans
 from ...backends.cpu.columns import add_scaled, column_operation, entry_row, entry_value, n_entries
 from ...backends.cpu.exact import Steps
 from ...backends.cpu.optional import row_weight
@@ -18,7 +18,7 @@ from ...backends.cpu.pattern import PatternOnCpu
 from . import cpu_cells as kernels
 from . import cpu_tasks as risk_set_tasks
 from .cpu_cells import enter_cell
-from .cpu_tree import evaluate_on_tree
+from .cpu_tree import evaluate_on_tree, spread_over_bins, trees_of_jumps
 
 coordinate_formula = scan_cells = BOUND
 
@@ -219,10 +219,7 @@ class RiskSetsOnCpu(PatternOnCpu):
             return self._centre(w_row, self.cells.hazard, self.weighted.bin_inverse)
         if self.risk_sets.enter_idx is None:
             return Centring(self._bins_in_logs(eta, h), self.weighted.plan.few)
-        # w and hazards less others have no common scale; without bins the model is only looser
-        h[:], w_row[:] = np.maximum(self.events() - u, 0.0), 0.0
-        nothing = np.zeros_like(self.weighted.bin_inverse)
-        return self._centre(w_row, np.zeros_like(self.cells.hazard), nothing)
+        return Centring(self._bins_by_span(eta, h), self.weighted.plan.few)
 
     def _bins_in_logs(self, eta, h):
         """Bins of rows without delayed entry, and h."""
@@ -245,6 +242,31 @@ class RiskSetsOnCpu(PatternOnCpu):
             of_rows.row_ptr,
             w_row,
             decay=decay,
+        )
+
+    def _bins_by_span(self, eta, h):
+        """Bins of rows with delayed entry, and h."""
+        bins, of_rows = self.weighted.plan.bins, self.weighted.plan.row_bins
+        ends, row_bins = (bins.start, bins.end), (of_rows.enter_bin, of_rows.exit_bin)
+        trees = trees_of_jumps(self.cells.rest, *ends)
+        n_parts = 2 + 2 * int(bins.n_bins).bit_length()
+        nodes, parts = (
+            np.zeros((n_parts, len(h)), of_rows.exit_bin.dtype),
+            np.zeros((n_parts, len(h))),
+        )
+        given = self.risk_sets, eta, self.cells.held, row_bins, ends, trees
+        most = spread_over_bins(*given, nodes, parts)
+        h[:] = parts.sum(axis=0)
+        parent, zeros = np.maximum(np.arange(2 * bins.n_bins) >> 1, 1), np.zeros(bins.n_bins)
+        share = ratio_of_logs(trees[1], trees[1][parent])
+        return Bins(
+            of_rows.exit_bin,
+            of_rows.last,
+            zeros,
+            zeros,
+            self.weighted.bin_inverse,
+            None,
+            spans=Spans(nodes[:most], parts[:most], share),
         )
 
     def _write_curvature(self, eta, h, w_row):

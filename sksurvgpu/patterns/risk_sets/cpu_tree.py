@@ -9,7 +9,7 @@ each other, exits minus entries lose what is small, and these sums do not.
 
 import numpy as np
 
-from ..._compile import BOUND, device
+from ..._compile import BOUND, device, kernel
 from ...backends.cpu.optional import fill, read, row_weight, write
 
 scan = BOUND
@@ -104,3 +104,56 @@ def evaluate_on_tree(risk_sets, eta, u, cells):
     loglik = scan(risk_sets, cells, loglik)
     _take_expected(risk_sets, eta, cells, nodes, u)
     return loglik, 0.0
+
+
+@kernel
+def trees_of_jumps(jumps, start, end):
+    """Sums of jumps over nodes of cells, and over nodes of bins, as logarithms."""
+    cells, bins = np.full(2 * len(jumps), -np.inf), np.full(2 * len(start), -np.inf)
+    cells[len(jumps) :] = jumps
+    gather_up(cells)
+    for b in range(len(start)):
+        bins[len(start) + b] = sum_of_range(cells, start[b] + 1, end[b] + 1)
+    gather_up(bins)
+    return cells, bins
+
+
+@device
+def _put(i, part, node, log_h, nodes, h):
+    nodes[part, i], h[part, i] = node, np.exp(log_h)
+    return part + 1
+
+
+@kernel
+def spread_over_bins(risk_sets, eta, held, row_bins, ends, trees, nodes, h):
+    """Parts of h of every row by the nodes that its bins make up; the most that a row has.
+
+    `ends` are the first cells of bins less one, and the last ones.
+    """
+    (enter_bin, exit_bin), (start, end), (cells, bins), most = row_bins, ends, trees, 0
+    n_bins = len(start)
+    for i in range(len(eta)):
+        if not risk_sets.live[i]:
+            continue
+        log_w = np.log(row_weight(risk_sets.weight, i)) + eta[i]
+        first, stop = risk_sets.enter_idx[i] + 1, risk_sets.exit_idx[i] + 1
+        e, b = np.int64(enter_bin[i]), np.int64(exit_bin[i])
+        own = sum_of_range(cells, first if e == b else start[b] + 1, stop)
+        part = _put(i, 0, n_bins + b, log_w + own, nodes, h)
+        if risk_sets.event[i]:
+            kept_back = np.exp(log_w + read(held, risk_sets.exit_idx[i], -np.inf))
+            h[0, i] = max(h[0, i] - kept_back, 0.0)
+        if e < b:
+            before = sum_of_range(cells, first, end[e] + 1)
+            part = _put(i, part, n_bins + e, log_w + before, nodes, h)
+        low, high = n_bins + e + 1, n_bins + b
+        while low < high:
+            if low & 1:
+                part = _put(i, part, low, log_w + bins[low], nodes, h)
+                low += 1
+            if high & 1:
+                high -= 1
+                part = _put(i, part, high, log_w + bins[high], nodes, h)
+            low, high = low >> 1, high >> 1
+        most = max(most, part)
+    return most
