@@ -26,7 +26,7 @@ import numpy as np
 CONSTANT = 1e-13
 
 
-class Spans(NamedTuple):
+class TreeParts(NamedTuple):
     """h of rows by nodes of a tree over bins: node q covers 2q and 2q + 1, bin k is n_bins + k."""
 
     node: np.ndarray  # per part and row, as exit_bin
@@ -51,7 +51,7 @@ class Bins(NamedTuple):
     fall: np.ndarray | None = None  # B[start] - B[end]
     decay: np.ndarray | None = None  # A[start] / A[end], where w_row is w A[start]
     fade: np.ndarray | None = None  # B[end] / B[start], where carried_row is c B[end]
-    spans: Spans | None = None  # in place of all that is of rows
+    parts: TreeParts | None = None  # in place of all that is of rows
 
 
 def bins_of_groups(group_idx, inverse, ptr):

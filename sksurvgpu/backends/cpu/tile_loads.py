@@ -34,7 +34,7 @@ def load(products, columns, h, centring):
 
 def load_few(products, columns, h, bins, loads, curvature):
     """Loads of columns in all bins; their curvature in the model, and without bins."""
-    add_up = _by_exit if bins.spans is None else _by_span
+    add_up = _by_exit if bins.parts is None else _by_node
     loads[:], curvature[:, 1], later, carried = add_up(products, columns, h, bins)
     valued = np.flatnonzero(products.kind[products.source[columns]] != INDICATOR)
     if len(valued):
@@ -59,14 +59,14 @@ def _by_exit(products, columns, h, bins):
     return loads, total, later, carried
 
 
-def _by_span(products, columns, h, bins):
+def _by_node(products, columns, h, bins):
     """As `_by_exit`, of parts of h by the nodes of a tree: their sums go down to the bins."""
-    spans, n_bins = bins.spans, len(bins.base)
+    parts, n_bins = bins.parts, len(bins.base)
     sums = np.zeros((len(columns), 2 * n_bins))
-    for node, part in zip(spans.node, spans.h, strict=True):
-        sums += products.labelled(columns, part, products.labels(node, 2 * n_bins))
+    for node, h_there in zip(parts.node, parts.h, strict=True):
+        sums += products.labelled(columns, h_there, products.labels(node, 2 * n_bins))
     for q in range(2, 2 * n_bins):
-        sums[:, q] += spans.share[q] * sums[:, q >> 1]
+        sums[:, q] += parts.share[q] * sums[:, q >> 1]
     loads = sums[:, n_bins:]
     return loads, loads.sum(axis=1), _nothing(columns), _nothing(columns)
 
@@ -105,7 +105,7 @@ def of_bins(bins):
 
 
 class Recursion(NamedTuple):
-    """What rows of other bins have in a bin, and what is not its own of those that it has."""
+    """How sums over rows of other bins go from bin to bin."""
 
     base: np.ndarray  # A[start], or B[end]
     jump: np.ndarray

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._compile import BOUND, bind, device, kernel, specialize
 from ...backends.cpu import tasks
-from ...backends.cpu.bins import Bins, Centring, Spans
+from ...backends.cpu.bins import Bins, Centring, TreeParts
 from ...backends.cpu.columns import add_scaled, column_operation, entry_row, entry_value, n_entries
 from ...backends.cpu.exact import Steps
 from ...backends.cpu.optional import row_weight
@@ -247,27 +247,17 @@ class RiskSetsOnCpu(PatternOnCpu):
     def _bins_by_span(self, eta, h):
         """Bins of rows with delayed entry, and h."""
         bins, of_rows = self.weighted.plan.bins, self.weighted.plan.row_bins
-        ends, row_bins = (bins.start, bins.end), (of_rows.enter_bin, of_rows.exit_bin)
-        trees = trees_of_jumps(self.cells.rest, *ends)
-        n_parts = 2 + 2 * int(bins.n_bins).bit_length()
-        nodes, parts = (
-            np.zeros((n_parts, len(h)), of_rows.exit_bin.dtype),
-            np.zeros((n_parts, len(h))),
-        )
-        given = self.risk_sets, eta, self.cells.held, row_bins, ends, trees
-        most = spread_over_bins(*given, nodes, parts)
-        h[:] = parts.sum(axis=0)
+        trees = trees_of_jumps(self.cells.rest, bins.start, bins.end)
+        shape = 2 + 2 * int(bins.n_bins).bit_length(), len(h)
+        nodes, parts = np.zeros(shape, of_rows.exit_bin.dtype), np.zeros(shape)
+        held, enter, leave = self.cells.held, of_rows.enter_bin, of_rows.exit_bin
+        most = spread_over_bins(self.risk_sets, eta, held, enter, leave, trees, nodes, parts)
+        h[:] = parts[:most].sum(axis=0)
         parent, zeros = np.maximum(np.arange(2 * bins.n_bins) >> 1, 1), np.zeros(bins.n_bins)
-        share = ratio_of_logs(trees[1], trees[1][parent])
-        return Bins(
-            of_rows.exit_bin,
-            of_rows.last,
-            zeros,
-            zeros,
-            self.weighted.bin_inverse,
-            None,
-            spans=Spans(nodes[:most], parts[:most], share),
-        )
+        share = ratio_of_logs(trees.bins, trees.bins[parent])
+        parts = TreeParts(nodes[:most], parts[:most], share)
+        inverse = self.weighted.bin_inverse
+        return Bins(leave, of_rows.last, zeros, zeros, inverse, None, parts=parts)
 
     def _write_curvature(self, eta, h, w_row):
         tasks.run_blocks(

@@ -7,6 +7,8 @@ of which those of a range make its sum.  Where numbers differ by more than doubl
 each other, exits minus entries lose what is small, and these sums do not.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..._compile import BOUND, device, kernel
@@ -106,16 +108,25 @@ def evaluate_on_tree(risk_sets, eta, u, cells):
     return loglik, 0.0
 
 
+class JumpTrees(NamedTuple):
+    """Sums of jumps over nodes, as logarithms."""
+
+    cells: np.ndarray
+    bins: np.ndarray
+    start: np.ndarray  # of bins: first cells less one, and last cells
+    end: np.ndarray
+
+
 @kernel
 def trees_of_jumps(jumps, start, end):
-    """Sums of jumps over nodes of cells, and over nodes of bins, as logarithms."""
+    """Trees over cells, whose jumps are given as logarithms, and over bins of them."""
     cells, bins = np.full(2 * len(jumps), -np.inf), np.full(2 * len(start), -np.inf)
     cells[len(jumps) :] = jumps
     gather_up(cells)
     for b in range(len(start)):
         bins[len(start) + b] = sum_of_range(cells, start[b] + 1, end[b] + 1)
     gather_up(bins)
-    return cells, bins
+    return JumpTrees(cells, bins, start, end)
 
 
 @device
@@ -125,13 +136,10 @@ def _put(i, part, node, log_h, nodes, h):
 
 
 @kernel
-def spread_over_bins(risk_sets, eta, held, row_bins, ends, trees, nodes, h):
-    """Parts of h of every row by the nodes that its bins make up; the most that a row has.
-
-    `ends` are the first cells of bins less one, and the last ones.
-    """
-    (enter_bin, exit_bin), (start, end), (cells, bins), most = row_bins, ends, trees, 0
-    n_bins = len(start)
+def spread_over_bins(risk_sets, eta, held, enter_bin, exit_bin, trees, nodes, h):
+    """Parts of h of every row by the nodes that its bins make up; the most that a row has."""
+    cells, bins, start, end = trees
+    n_bins, most = len(start), 0
     for i in range(len(eta)):
         if not risk_sets.live[i]:
             continue
