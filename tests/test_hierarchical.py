@@ -126,6 +126,22 @@ def test_columns_far_from_zero():
     np.testing.assert_allclose(*curves, atol=1e-8)
 
 
+@pytest.mark.parametrize("constant", [1.0, 2.0])
+def test_constant_columns_have_the_effect_of_their_class(constant):
+    """Where others are equal, too, so that steps are not exact: no part is left to rounding."""
+    rng = np.random.default_rng(0)
+    drug, x = rng.random(130) < 0.4, rng.integers(-3, 4, 130)
+    y = 0.5 * drug + x + rng.normal(size=130)
+    table, given = np.column_stack([drug, np.full(130, constant), x, x]), ["a", "a", None, "c"]
+    for alpha in (0.3, 0.075, 0.01):
+        model = LinearCCD(alpha=alpha, penalty=Hierarchical(given, between=1.0)).fit(table, y)
+        without = LinearCCD(alpha=alpha, penalty=Hierarchical(["a", None, "c"], between=1.0))
+        without.fit(np.delete(table, 1, axis=1), y)
+        assert model.converged_
+        assert model.coef_[1] == model.class_coef_[0]
+        np.testing.assert_allclose(np.delete(model.coef_, 1), without.coef_, atol=1e-5)
+
+
 @pytest.mark.mostly_slow(but="pair[013]")  # an l1 norm of classes takes half a minute
 @pytest.mark.parametrize("pair", PAIRS)
 def test_paths_folds_and_replicates(pair):

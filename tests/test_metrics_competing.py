@@ -421,6 +421,23 @@ def test_nobody_left_before_others_come():
     assert concordance_competing(y[1:], [2.0, 1.0, 0.0]) == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("horizon", [3.0, 4.0])
+def test_nobody_left_beyond_the_horizon(horizon):
+    """At 5 all at risk have events, and others come at 6: weights by 4 are those without them."""
+    code, time = [1, 0, 1, 2, 1, 1, 1], [1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 9.0]
+    y = competing_risks(code, time, start=[0.0, 0.0, 0.0, 1.0, 2.0, 6.0, 7.0])
+    risk = np.array([2.0, 6.0, 1.0, 3.0, 0.0, 4.0, 5.0])
+    with pytest.raises(ValueError, match="Before the time 8 all rows at risk had events"):
+        concordance_competing(y, risk)
+    last = y["start"] > 5.0
+    truth = concordance_competing(y[~last], risk[~last], horizon=horizon)
+    assert concordance_competing(y, risk, horizon=horizon) == pytest.approx(truth, rel=1e-12)
+    y = surv(y["event"] == 1, y["time"], start=y["start"])
+    given = {"horizon": horizon, "censoring": "pooled"}
+    truth = concordance(y[~last], risk[~last], **given)
+    assert concordance(y, risk, **given) == pytest.approx(truth, rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("status", "time", "options"),
     [

@@ -13,7 +13,7 @@ from models import (
 )
 from sklearn.base import clone
 
-from sksurvgpu import CoxLassoCCD, surv
+from sksurvgpu import MCP, SCAD, CoxLassoCCD, GroupLasso, surv
 
 ALGORITHMS = ("majorized", "exact")
 
@@ -331,3 +331,20 @@ def test_ridges_beside_lassos_under_small_weights():
     expected = clone(model).fit(X, y).alpha_max_
     model.fit(X, y, sample_weight=np.full(40, 1e-165))
     assert model.alpha_max_ == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [GroupLasso([0, 0, 1]), GroupLasso([0, 0, 1], shape="mcp"), MCP(), SCAD(scale="unit")],
+)
+def test_penalties_with_squares_under_small_weights(penalty):
+    """They are as ever, or refused: with 1e-150 a fit would be one without a penalty."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = surv(rng.random(40) < 0.6, rng.exponential(size=40))
+    model = CoxLassoCCD(alpha=0.05, penalty=penalty)
+    expected = clone(model).fit(X, y).coef_
+    model.fit(X, y, sample_weight=np.full(40, 1e-120))
+    np.testing.assert_allclose(model.coef_, expected, atol=1e-6)
+    with pytest.raises(ValueError, match="`sample_weight` adds up to 4e-149, and this `penalty`"):
+        model.fit(X, y, sample_weight=np.full(40, 1e-150))

@@ -86,6 +86,20 @@ def test_columns_keep_their_names_and_stay_sparse():
     assert encoded.indptr[-1] == N and (encoded.kind == 0).all()
 
 
+def test_named_columns_are_a_frame_where_one_is_asked_for():
+    table = TABLE.set_axis(TABLE.index + 7)
+    for columns in (COLUMNS, OneHotEncoder()):
+        given = table if columns is COLUMNS else table[["drug"]]
+        design = NamedColumns(columns).fit_transform(given)
+        framed = make_pipeline(NamedColumns(columns)).set_output(transform="pandas")
+        frame = framed.fit_transform(given)
+        assert frame.index.equals(table.index) and frame.columns.tolist() == design.names.tolist()
+        np.testing.assert_array_equal(frame.to_numpy(), design.to_scipy().toarray())
+    assert frame.sparse.density < 0.5
+    with pytest.raises(ValueError, match=r"polars have no sparse columns.*of NamedColumns"):
+        NamedColumns(COLUMNS).set_output(transform="polars").fit_transform(table)
+
+
 def test_a_model_knows_columns_by_name():
     y, free = surv(EVENT == 1, TIME), {"standardscaler__age": 0.0}
     model = make_pipeline(NamedColumns(COLUMNS), CoxLassoCCD(alpha=0.5, penalty_factor=free))

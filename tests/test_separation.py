@@ -307,9 +307,12 @@ def test_standard_errors_are_those_of_the_limit(model):
 def test_a_penalty_makes_coefficients_finite(model):
     assert not CoxLassoCCD(alpha=0.01).fit(FRAME, Y).infinite_.any()
     factor = {"never": 0.0, "age": 0.0}
-    path = fit_path(CoxLassoCCD(penalty_factor=factor), FRAME, Y, alphas=[0.1, 0.0])
+    message = "^2 of 2 fits of the path, first at alpha=0.1: Coefficients of unp.*: `never` "
+    with pytest.warns(ConvergenceWarning, match=message):
+        path = fit_path(CoxLassoCCD(penalty_factor=factor), FRAME, Y, alphas=[0.1, 0.0])
     assert [path.at(k).infinite_.tolist() for k in range(2)] == [[True, False, False]] * 2
-    path = fit_path(CoxLassoCCD(penalty_factor={"age": 0.0}), FRAME, Y, alphas=[0.1, 0.0])
+    with pytest.warns(ConvergenceWarning, match="^1 of 2 fits of the path, first at alpha=0: Coef"):
+        path = fit_path(CoxLassoCCD(penalty_factor={"age": 0.0}), FRAME, Y, alphas=[0.1, 0.0])
     assert [path.at(k).infinite_.any() for k in range(2)] == [False, True]
 
 

@@ -121,6 +121,9 @@ class ConditionalPoissonCCD(ConditionalModel):
     -----
     <<routing>>
 
+    Weights w that differ within a stratum count in its total: with counts y, log-likelihoods are
+    those of rows given w times plus the sum of ``w y log(w)``, whatever the coefficients.
+
     Examples
     --------
     >>> import numpy as np

@@ -165,6 +165,8 @@ def count_competing_pairs(
     """
     weight = scale_weights(np.ones(len(time)) if weight is None else weight)
     groups = group_rows(stratum if censoring == "stratified" else None, len(time))
+    if horizon is not None:  # what nobody is compared with, nobody's weight may depend on
+        status = np.where(time <= horizon, status, 0)
     # Divided by 2**-480 twice they stay finite; rows left where G is less weigh next to nothing.
     if start is None:
         uncensored = _uncensored_until(status, time, weight, groups)
@@ -172,8 +174,7 @@ def count_competing_pairs(
         uncensored = in_sight(status, time, start, weight, groups[0])
     uncensored = np.maximum(uncensored, 2.0**-480)
     inverse = weight / uncensored
-    counted = (status == 1) & (time <= (np.inf if horizon is None else horizon))
-    event = np.where(counted, inverse, 0.0)
+    event = np.where(status == 1, inverse, 0.0)
     sums = sum_pairs(status, time, risk, (event / uncensored, weight), start, stratum, tied_tol)
     rows = np.flatnonzero(status)
     partner = np.where(status == 2, inverse, 0.0)

@@ -83,6 +83,7 @@ def _are_near(left, right, coef, gradient, share, fixed):
 
 # Powers of the unit of coefficients in numbers of columns, of penalties that exact steps go with.
 POWERS = {"l1": 1, "l2": 2, "flat": -1, "knot": -1, "lower": -1, "upper": -1}
+LEAST_TOTAL = 1e-120  # sum of weights, of whose square small parts are left
 
 
 def in_plain_units(columns, scale):
@@ -230,6 +231,15 @@ class Penalty:
         scale, conjugate = self.family.dual(columns, g)
         slack = (1.0 - scale) * (loglik_bound - loglik) if scale < 1.0 else 0.0
         return float(max(slack + self.value(coef) - scale * float(b @ g) + conjugate, 0.0))
+
+
+def check_total(total):
+    """Refuse weights whose squares, with which a penalty computes, are lost."""
+    if 0.0 < total < LEAST_TOTAL:
+        raise ValueError(
+            f"`sample_weight` adds up to {total:.3g}, and this `penalty` computes with squares of "
+            "it; multiply all weights by the same number, which changes no coefficient."
+        )
 
 
 class Family:

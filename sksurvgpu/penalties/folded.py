@@ -25,7 +25,7 @@ from numba import njit
 
 from ..data import options
 from ..data.by_column import check_by_column
-from .base import Formulas, Kernels, kernels_of
+from .base import Formulas, Kernels, check_total, kernels_of
 from .bounded import BoundedElasticNet
 
 SCALES = ("column", "unit")
@@ -124,6 +124,7 @@ class FoldedPenalty(BoundedElasticNet):
         return self.by_column
 
     def of_total(self, total):
+        check_total(total)
         known = self.null is not None and self.total is not None
         null = self.null * (total / self.total) if known else self.null
         return replace(self, total=float(total), null=null)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._compile import kernel
-from .base import Family, Formulas, Kernels, Penalty, Pieces
+from .base import Family, Formulas, Kernels, Penalty, Pieces, check_total
 from .blocks import (
     Grouped,
     GroupedFolded,
@@ -258,6 +258,7 @@ class GroupFamily(Family):
         return self.radial.haste
 
     def of_total(self, total):
+        check_total(total)
         return replace(self, radial=self.radial.of_total(total))
 
     def at_null(self, curvature):

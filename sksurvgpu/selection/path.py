@@ -16,7 +16,7 @@ from ..data.options import choice, flag
 from ..data.partitioned import in_partitions, refuse_partitions
 from ..estimators._docs import documented
 from ..estimators._preparing import prepare
-from ..estimators._report import explain_failure
+from ..estimators._report import explain_failure, name_infinite
 from ..estimators.fitted import Fitted, adopt, fitted_of
 from ..estimators.pipelines import join_steps
 from .criteria import CRITERIA, Basis, basis_of, criteria_of_path
@@ -349,6 +349,11 @@ def _fit(fitted, prepared, alphas, n_alphas, alpha_min_ratio, relax):
             "converge, the first one: " + explain_failure(path.at(failed), solutions[failed]),
             ConvergenceWarning,
         )
+    let_go = np.array([found.any() for found in infinite])
+    if let_go.any():
+        first = path.at(int(let_go.argmax()))
+        of = f"{let_go.sum()} of {len(alphas)} fits of the path, first at alpha={first.alpha:.3g}: "
+        warn(of + name_infinite(first)[0], ConvergenceWarning)
     if relax or gamma is not None:
         path = with_refits(path, prepared, solutions)
     return path if gamma is None else path.blend(gamma)

@@ -63,8 +63,9 @@ def _target(point, goal, model, least):
     """Coefficients near the minimum of the model."""
     target = point.coef.copy()
     target[model.columns] = model.minimize(point, goal, least)
-    target[model.without_effect(point, goal)] = 0.0
-    return goal.penalty.settled(target)
+    target = goal.penalty.settled(target)
+    target[model.without_effect(point, goal)] = 0.0  # last: settled, they have parts again
+    return target
 
 
 def _step(point, goal, model, columns, least):

@@ -1,16 +1,14 @@
 """A transformer whose columns keep their names, however sparse they are."""
 
-from dataclasses import replace
-
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..._versioned import Versioned
+from ..additive import MadeColumns
 from .columns import build_design
 
 
-class NamedColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class NamedColumns(MadeColumns):
     """Keep the names of the columns that a transformer makes, also of sparse ones.
 
     Sparse matrices of a ``ColumnTransformer`` or ``OneHotEncoder`` have no names, so that a model
@@ -62,24 +60,9 @@ class NamedColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_output_
         self.transformer_ = clone(self.transformer).fit(X, y)
         return self
 
-    def transform(self, X):
-        """Transform rows.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            What the transformer takes.
-
-        Returns
-        -------
-        X : Design of shape (n_samples, n_columns)
-            With names.
-        """
-        check_is_fitted(self)
-        names = np.array(self.get_feature_names_out(), dtype=object)
-        return replace(
-            build_design(self.transformer_.transform(X), may_be_computed=True), names=names
-        )
+    def _make(self, X):
+        made = build_design(self.transformer_.transform(X), may_be_computed=True)
+        return made.with_names(np.array(self.get_feature_names_out(), dtype=object))
 
     def get_feature_names_out(self, input_features=None):
         """Names of the columns.
@@ -96,8 +79,3 @@ class NamedColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_output_
         """
         check_is_fitted(self)
         return self.transformer_.get_feature_names_out(input_features)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
