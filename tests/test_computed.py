@@ -297,6 +297,8 @@ def test_what_columns_cannot_be_is_said(frame):
         (StepColumns(columns=[9]), ValueError, "`columns` names column 9, `X` has columns 0 to 4"),
         (SplineColumns(n_knots=1), ValueError, "`n_knots` is 1"),
         (SplineColumns(degree=6), ValueError, "`degree` is 6"),
+        (SplineColumns(natural=True, degree=2), ValueError, "`natural` splines are of degree=3"),
+        (SplineColumns(natural=True, n_knots=201), ValueError, "`n_knots` is 201, must be 200"),
         (SplineColumns(knots=[1, 2]), TypeError, "`knots` is .* must be a dictionary"),
         (SplineColumns(knots={"drug": [0, 1]}), ValueError, "'drug'.* stays as it is"),
         (SplineColumns(knots={"age": [50, 40]}), ValueError, "'age'.* ascending numbers"),

@@ -325,6 +325,32 @@ def test_splines_with_chosen_knots():
     np.testing.assert_allclose(found[1:] - found[0], expected, rtol=1e-7)
 
 
+def test_natural_splines():
+    """coxph of karno and ns(age, knots = c(50, 60), Boundary.knots = c(40, 70)), ages beyond.
+
+    Coefficients are those of the curves of Stone and Koo, computed in R by their formula.
+    """
+    data, y = load_veterans_lung_cancer()
+    X = data[["Age_in_years", "Karnofsky_score"]].set_axis(["age", "karno"], axis=1)
+    y = surv(y["Status"], y["Survival_in_days"])
+    columns = SplineColumns(columns=["age"], knots={"age": [40, 50, 60, 70]}, natural=True)
+    model = make_pipeline(columns, CoxLassoCCD(ties="efron", **TIGHT)).fit(X, y)
+    assert model[-1].log_likelihood_ == pytest.approx(-482.1090207678, rel=1e-11)
+    expected = [-0.03346663498, -0.08907559273, 0.26193826702, -0.68059046865]
+    np.testing.assert_allclose(model[-1].coef_, expected, rtol=1e-6)
+    expected = [-0.27747337860, 0.38391639334, 0.05400493159, -0.28055389633, 0.95492026894]
+    found = model.predict(X.iloc[:6])
+    np.testing.assert_allclose(found[1:] - found[0], expected, rtol=1e-7)
+    assert model[0].groups_.tolist() == ["karno", "age", "age", "age"]
+    effect = model[0].effects(model[-1].coef_).set_index("value")["effect"]
+    for tail in (effect[effect.index <= 40], effect[effect.index >= 70]):
+        slope = np.diff(tail) / np.diff(tail.index)
+        np.testing.assert_allclose(slope, slope[0], rtol=1e-8)
+    at_quantiles = columns.set_params(knots=None, n_knots=4)
+    model = make_pipeline(at_quantiles, CoxLassoCCD(ties="efron", **TIGHT)).fit(X, y)
+    assert model[-1].log_likelihood_ == pytest.approx(-482.4012912834, rel=1e-11)
+
+
 def test_factors_of_an_encoder_behind_another_step():
     """Which is given an array, and knows no names of its columns."""
     data, y = load_veterans_lung_cancer()

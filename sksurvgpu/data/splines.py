@@ -8,6 +8,12 @@ splines B and P the integrals of products of their second derivatives, functions
 :math:`B M_0` is linear, with mean 0 and variance 1 over the rows; columns of :math:`B M` are
 uncorrelated with it and with each other, of variances 1, :math:`\mu_2 / \mu_1, \dots`, which fall
 as they wind more (Demmler and Reinsch 1975).
+
+Natural ones are x and, with knots :math:`t_1, \dots, t_m`, the m - 2 curves of Stone and Koo (1985)
+
+.. math::
+    (t_m - t_1)^2 C_j = (x - t_j)_+^3 - s_j (x - t_{m-1})_+^3 + (s_j - 1) (x - t_m)_+^3,
+    \quad s_j = (t_m - t_j) / (t_m - t_{m-1}).
 """
 
 from collections.abc import Mapping
@@ -33,7 +39,8 @@ class _Basis(NamedTuple):
     """Of a variable."""
 
     knots: np.ndarray
-    matrix: np.ndarray | None  # (splines, columns), of smooth functions
+    edges: np.ndarray  # of the pieces: knots, and the ends of the data beyond natural ones
+    matrix: np.ndarray | None  # (splines, columns), of smooth functions and natural ones
 
 
 @documented
@@ -60,6 +67,10 @@ class SplineColumns(AdditiveColumns):
         unit of the variable. It needs ``degree`` from 2 on.
     knots : dict of {str or int: array-like}, optional
         Ascending knots of some of these columns, by name or position, the outermost among them.
+    natural : bool, default=False
+        Have functions be lines beyond the outermost knots, up to the ends of the data, as R's
+        ``ns`` and restricted cubic splines do, so that the tails are calm. A variable has one
+        column less than knots: the first one, which has its name, is linear.
 
     Attributes
     ----------
@@ -92,12 +103,15 @@ class SplineColumns(AdditiveColumns):
     [4.0, 3.9]
     """
 
-    def __init__(self, *, columns=None, n_knots=8, degree=3, smooth=False, knots=None):
+    def __init__(
+        self, *, columns=None, n_knots=8, degree=3, smooth=False, knots=None, natural=False
+    ):
         self.columns = columns
         self.n_knots = n_knots
         self.degree = degree
         self.smooth = smooth
         self.knots = knots
+        self.natural = natural
 
     @property
     def knots_(self):
@@ -113,11 +127,17 @@ class SplineColumns(AdditiveColumns):
         options.whole(self.degree, "degree", 1, "must be an integer from 1 to 5")
         if self.degree > 5:
             raise ValueError(f"`degree` is {self.degree}, must be an integer from 1 to 5.")
-        most = MOST_SMOOTH if options.flag(self.smooth, "smooth") else MOST_KNOTS
-        if self.n_knots > most:
-            raise ValueError(f"`n_knots` is {self.n_knots:,}, must be {most:,} at most.")
+        options.flag(self.smooth, "smooth")
+        if options.flag(self.natural, "natural") and (self.smooth or self.degree != 3):
+            raise ValueError("`natural` splines are of degree=3 and not smooth=True; choose one.")
+        if self.n_knots > self._most:
+            raise ValueError(f"`n_knots` is {self.n_knots:,}, must be {self._most:,} at most.")
         if self.smooth and self.degree == 1:
             raise ValueError("`degree` is 1, must be from 2 to 5 for smooth functions.")
+
+    @property
+    def _most(self):
+        return MOST_SMOOTH if self.smooth or self.natural else MOST_KNOTS
 
     def _choose(self, design):
         chosen, names = super()._choose(design), getattr(self, "feature_names_in_", None)
@@ -129,24 +149,28 @@ class SplineColumns(AdditiveColumns):
             if j not in chosen:
                 raise ValueError(f"`{place}` is of a column that stays as it is; see `columns`.")
             knots = self._given[input_names(self)[j]] = check_numbers(knots, place)
-            most = MOST_SMOOTH if self.smooth else MOST_KNOTS
-            if not 2 <= len(knots) <= most or not (np.diff(knots) > 0).all():
-                rule = f"must be from 2 to {most:,} ascending numbers"
+            if not 2 <= len(knots) <= self._most or not (np.diff(knots) > 0).all():
+                rule = f"must be from 2 to {self._most:,} ascending numbers"
                 raise ValueError(f"`{place}` is {knots.tolist()!r:.60}, {rule}.")
         return chosen
 
     def _learn(self, values, name):
         knots = np.unique(np.quantile(values, np.linspace(0.0, 1.0, self.n_knots)))
         knots = self._given.get(name, knots)
-        if len(np.unique(np.clip(values, knots[0], knots[-1]))) < 2:
+        edges = knots
+        if self.natural:
+            ends = min(values.min(), knots[0]), max(values.max(), knots[-1])
+            edges = np.union1d(knots, ends)
+        if len(np.unique(np.clip(values, edges[0], edges[-1]))) < 2:
             within = " within its `knots`" if name in self._given else ""
             raise ValueError(
                 f"`X` column {name!r} has one value{within}, and no spline; leave it out."
             )
-        return _Basis(knots, self._combine(knots, values) if self.smooth else None)
+        matrix = self._combine(knots, values) if self.smooth else None
+        return _Basis(knots, edges, _natural(knots, edges) if self.natural else matrix)
 
     def _labels(self, name, known):
-        if self.smooth:
+        if known.matrix is not None:
             return [name, *(f"{name}:{k}" for k in range(1, known.matrix.shape[1]))]
         return [f"{name}:{k}" for k in range(1, len(known.knots) + self.degree - 1)]
 
@@ -158,10 +182,10 @@ class SplineColumns(AdditiveColumns):
         return [self._block(known, own) for known, own in zip(self._learned, values, strict=True)]
 
     def _block(self, basis, values):
-        found = _splines(basis.knots, self.degree, values)
+        found = _splines(basis.edges, self.degree, values)
         n_splines, width = found.shape[1], self.degree + 1
         first, weights = found.indices[::width].astype(np.uint16), found.data.reshape(-1, width)
-        if self.smooth:
+        if basis.matrix is not None:
             return BandColumns(first, weights, n_splines, basis.matrix)
         is_first = first == 0  # the spline that is left out
         weights[is_first] = np.roll(weights[is_first], -1, axis=1)
@@ -194,7 +218,7 @@ class SplineColumns(AdditiveColumns):
         return np.column_stack([linear, curved])
 
     def _curve(self, known, table, reference):
-        value = np.union1d(np.linspace(*known.knots[[0, -1]], 101), reference)
+        value = np.union1d(np.linspace(*known.edges[[0, -1]], 101), reference)
         return value, self._at(known, value, table)
 
     def _at(self, known, values, table):
@@ -209,6 +233,17 @@ def _splines(knots, degree, values):
     if not np.isfinite(found.data).all():
         raise ValueError("`X` has values so large or small that splines are not numbers; rescale.")
     return found
+
+
+def _natural(knots, edges):
+    """Factors of the splines in x, and in curves that are lines beyond the knots."""
+    padded = _padded(edges, 3)
+    x = np.lib.stride_tricks.sliding_window_view(padded[1:-1], 3).mean(axis=1)
+    cubes = np.maximum(x[:, None] - knots, 0.0) ** 3 / (knots[-1] - knots[0]) ** 2
+    share = (knots[-1] - knots[:-2]) / (knots[-1] - knots[-2])
+    curves = cubes[:, :-2] - cubes[:, -2:-1] * share + cubes[:, -1:] * (share - 1.0)
+    splines = BSpline.design_matrix(x, padded, 3).toarray()
+    return np.column_stack([x, np.linalg.solve(splines, curves)])
 
 
 def _padded(knots, degree):
