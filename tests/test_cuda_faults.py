@@ -120,6 +120,12 @@ CASES = {
         "one a stratum",
         ("pattern.evaluate_carried", "weights.find_curves"),
     ),
+    "carried, logarithms": Case(
+        model_of("fine_gray, strata and curves", models.draw_competing(90, 2, 2)),
+        "one a stratum",
+        ("pattern.evaluate_carried_in_logs",),
+        spread=1e4,
+    ),
     "counts": Case(
         model_of("conditional_poisson", COUNTS),
         "many",

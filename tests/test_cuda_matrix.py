@@ -167,9 +167,13 @@ def test_matrix_of_other_models(name, form, monkeypatch):
         sample = sample.with_(X=draw_design(rng, sample.n, p, "mixed"))
         problem, n = MODELS[name].problem(sample), sample.n
     coefs = 0.2 * rng.normal(size=(N_FITS, p))
-    both = open_both(problem, rng.choice([0.5, 1.0, 2.0], (n, N_FITS)), None, coefs)
-    if name.startswith("fine_gray"):
+    offsets = np.zeros((n, N_FITS))
+    if name == "fine_gray, strata":  # far from each other in one fit, whose sums are logarithms
+        offsets[:, 1] -= 900.0 * np.unique(sample.y["strata"], return_inverse=True)[1]
+    both = open_both(problem, rng.choice([0.5, 1.0, 2.0], (n, N_FITS)), offsets, coefs)
+    if name == "fine_gray, strata":
         assert both[1].model.carried.size > 0
+        assert [one.pattern._in_logs for one in both[0]] == [False, True]
     columns = [np.array([3, 0, 4, 1]), np.array([5, 2, 4, 0, 1])]
     check_matrices(*both, columns, 2)
 

@@ -247,6 +247,24 @@ def test_predictors_of_any_range(ties, seed):
         assert_close(*batch.rows("u"))
 
 
+@pytest.mark.parametrize("form", models.BINS[:2])
+@pytest.mark.parametrize("name", ["fine_gray, one curve", "fine_gray, strata"])
+def test_carried_rows_of_any_range(name, form, monkeypatch):
+    """Strata are far from each other, which changes nothing, or all rows are."""
+    models.use_form(form, monkeypatch)
+    model, rng = models.MODELS[name], np.random.default_rng(3)
+    sample = model.sample(2, p=N_COLUMNS)
+    weights, offsets, coefs = draw_batch(rng, sample.n, 3, True)
+    near = open_batch(model.problem(sample), weights, offsets, coefs, team=4)
+    coefs[0] = 1e5 * coefs[0]
+    offsets[:, 2] -= 900.0 * np.unique(sample.y["strata"], return_inverse=True)[1]
+    far = open_batch(model.problem(sample), weights, offsets, coefs, team=4)
+    assert [session.pattern._in_logs for session in far.cpu] == [True, False, True]
+    assert_same(far, rtol=1e-10)
+    for expected, found in zip(near.curvature(), far.curvature(), strict=True):
+        assert_close(found[2], expected[2], 1e-10)
+
+
 def test_digits_that_cancel():
     """One row of tiny w dies before the others enter: D and A are differences of large numbers."""
     rng = np.random.default_rng(5)

@@ -73,7 +73,7 @@ def tabulate(fit, model, loads, work):
                 after = 0.0
             tables[a, k, 2] = after
             if model.carried.shape[1] > 0:
-                after += model.fall[fit, k] * tables[a, k, 0]
+                after = model.fade[fit, k] * after + model.fall[fit, k] * tables[a, k, 0]
         a += cuda.gridsize(1)
 
 

@@ -33,6 +33,7 @@ class Model(NamedTuple):
     decay: np.ndarray  # 1; in logarithms A[start] / A[end], as `w` is w A[start] there, `base` 1
     after: np.ndarray  # B[end]
     fall: np.ndarray  # B[start] - B[end]
+    fade: np.ndarray  # 1; in logarithms B[end] / B[start], as `carried` is c B[end] there
     inverse: np.ndarray  # 1 / N, 0 where nobody died
 
 
@@ -137,7 +138,7 @@ def _accumulate(last, decay, from_end, sums):
         at = last.shape[0] - 1 - k if from_end else k
         before = at + 1 if from_end else at - 1
         if last[before] == last[at]:
-            sums[at] += (decay[at] if from_end else 1.0) * sums[before]
+            sums[at] += decay[at] * sums[before]
 
 
 @device
@@ -209,7 +210,7 @@ def load_few(X, fits, columns, model, constant, size, places, loads, curvature, 
         if cuda.threadIdx.x == cuda.blockDim.x - 1 and model.w.shape[1] > 0:
             _accumulate(model.last, model.decay[fit], True, shared[n_bins : 2 * n_bins])
         if cuda.threadIdx.x == 0 and model.carried.shape[1] > 0:
-            _accumulate(model.last, model.decay[fit], False, shared[2 * n_bins : 3 * n_bins])
+            _accumulate(model.last, model.fade[fit], False, shared[2 * n_bins : 3 * n_bins])
         cuda.syncthreads()
         if places.shape[0] > 0:
             place = places[t]

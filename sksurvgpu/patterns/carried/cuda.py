@@ -6,6 +6,7 @@ scanned first, so that all members see the sums after the barrier of the scan fo
 so that they see all jumps.
 """
 
+import math
 from functools import cache
 from typing import NamedTuple
 
@@ -14,8 +15,8 @@ from numba import int64
 
 from ...backends.cuda import weights
 from ...backends.cuda._cuda import device
-from ...backends.cuda.rake import add_exactly, make_rake
-from ..risk_sets.cuda import RiskSetsOnDevice
+from ...backends.cuda.rake import add_exactly, add_scaled, make_rake
+from ..risk_sets.cuda import RiskSetsOnDevice, log_weight, make_phases_in_logs
 from ..risk_sets.cuda_cells import make_phases, make_risk_scan, risk_weight
 
 
@@ -111,11 +112,99 @@ def evaluation(jump_formula):
     )
 
 
+@device
+def _load_log(context, m):
+    _, lanes, part, _ = context
+    flag, log_v = int64(lanes.is_first[m]), part.carried[m]
+    return (log_v, 1.0, 0.0, flag) if log_v > -np.inf else (0.0, 0.0, 0.0, flag)
+
+
+@device
+def _weigh_log(context, m):
+    _, lanes, part, top = context
+    i = lanes.row[m]
+    v = part.inverse[i]
+    part.carried[m] = log_weight(part, i, top) + math.log(v) if v > 0.0 else -np.inf
+    return _load_log(context, m)
+
+
+@device
+def _log_of(sums):
+    return sums[0] + math.log(sums[1]) if sums[1] > 0.0 else -np.inf
+
+
+@device
+def _take_log(context, m, before, after):
+    context[2].carried[m] = _log_of(after)
+    return 0.0, 0.0
+
+
+@device
+def _load_log_back(context, position):
+    _, lanes, part, _ = context
+    q = lanes.is_last.shape[0] - 1 - position
+    k, flag = lanes.cell[q], int64(lanes.is_last[q])
+    if part.deaths[k] > 0.0 and part.survival[q] > 0.0:
+        return part.jump[k] + math.log(part.survival[q]), 1.0, 0.0, flag
+    return 0.0, 0.0, 0.0, flag
+
+
+@device
+def _take_log_back(context, position, before, after):
+    _, lanes, part, _ = context
+    part.back[lanes.is_last.shape[0] - 1 - position] = _log_of(before)
+    return 0.0, 0.0
+
+
+_rake_logs = make_rake(_weigh_log, _take_log, _load_log, add_scaled)
+_rake_logs_back = make_rake(_load_log_back, _take_log_back, combine=add_scaled)
+
+
+@device
+def _scan_logs(exchange, context, turn, scratch):
+    _rake_logs(exchange, context[1].row.shape[0], context, turn, scratch)
+    return turn + 1
+
+
+@device
+def _scan_logs_back(exchange, context, turn, scratch):
+    _rake_logs_back(exchange, context[1].is_last.shape[0], context, turn, scratch)
+    return turn + 1
+
+
+@device
+def _add_late(lanes, part, k, sums):
+    """`_late_risk` beside other sums on a scale."""
+    s = lanes.stratum[k]
+    for lane in range(lanes.stratum_lanes[s], lanes.stratum_lanes[s + 1]):
+        first = lanes.lane_ptr[lane]
+        q = first + k - lanes.lane_cell[lane]
+        if lanes.before[q] > lanes.before[first] and part.survival[q] > 0.0:
+            log_v = part.carried[lanes.before[q] - 1]
+            if log_v > -np.inf:
+                late = log_v + math.log(part.survival[q]), 1.0, 0.0
+                sums = add_scaled(sums, late)
+    return sums
+
+
+@cache
+def evaluation_in_logs(jump_formula):
+    """Kernel of the evaluation in logarithms under a likelihood's `jump_formula`."""
+    return make_phases_in_logs(
+        f"carried_in_logs_{jump_formula.__name__}",
+        jump_formula,
+        _add_late,
+        scan_carried=_scan_logs,
+        scan_back=_scan_logs_back,
+    )
+
+
 class CarriedOnDevice(RiskSetsOnDevice):
     """Risk sets with rows that stay beyond their exit, on the lanes of a `CompetingPlan`."""
 
-    has_exact_steps = has_other_way = False
+    has_exact_steps = False
     _make_evaluation = staticmethod(evaluation)
+    _make_evaluation_in_logs = staticmethod(evaluation_in_logs)
 
     @staticmethod
     def bytes_of_fit(plan):

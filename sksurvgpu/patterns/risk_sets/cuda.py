@@ -22,7 +22,7 @@ from . import cuda_cells as kernels
 from .cuda_cells import hazard_of_row, is_death, mark_at, part_of_fit, risk_weight
 from .cuda_steps import RiskSteps, steps_of
 
-jump_formula = raise_hazard = BOUND
+jump_formula = raise_hazard = add_late = BOUND
 
 
 @device
@@ -41,7 +41,8 @@ def _load_mark(context, q):
 
 
 @device
-def _weigh_row(part, i, top):
+def log_weight(part, i, top):
+    """Logarithm of w of a row."""
     return math.log(part.weight[i]) + part.eta[i] if part.live[i] != 0 else -np.inf
 
 
@@ -52,6 +53,7 @@ def _raise_hazard(lanes, part, k, sums):
     """
     log_term, log_jump, log_held = 0.0, -np.inf, -np.inf
     if part.deaths[k] > 0.0:
+        sums = add_late(lanes, part, k, (sums[0], sums[1], sums[2]))
         weight, log_risk = part.death_weight[k], sums[0] + math.log(sums[1])
         log_term, jump, held = jump_formula(1.0, sums[2] / sums[1], weight, part.deaths[k])
         log_term += weight * log_risk
@@ -85,8 +87,13 @@ _scan_hazard = make_rake(_load_jump, _take_hazard, combine=add_scaled)
 def _expected(sets, part, i, log_w):
     """Expected events of a row, and of them what tied deaths do not carry."""
     k = sets.exit_idx[i]
-    is_tied = part.held.shape[0] > 0 and part.value[i] > 0.0
-    return math.exp(log_w + part.hazard[k]), math.exp(log_w + part.held[k]) if is_tied else 0.0
+    expected, held = math.exp(log_w + part.hazard[k]), 0.0
+    if part.inverse.shape[0] > 0 and part.inverse[i] > 0.0:
+        log_c = log_w + math.log(part.inverse[i])
+        expected += math.exp(log_c + part.back[sets.lane_idx[i]])
+    if part.held.shape[0] > 0 and part.value[i] > 0.0:
+        held = math.exp(log_w + part.held[k])
+    return expected, held
 
 
 @device
@@ -103,17 +110,29 @@ def _mark_of_logarithms(top):
     return np.inf
 
 
+@device
+def _add_nothing(lanes, part, k, sums):
+    return sums
+
+
 @cache
 def evaluation_in_logs(jump_formula):
     """Kernel of the evaluation under a likelihood's `jump_formula`."""
-    raise_hazard = device(bind(_raise_hazard, jump_formula=jump_formula))
+    return make_phases_in_logs(f"risk_sets_in_logs_{jump_formula.__name__}", jump_formula)
+
+
+def make_phases_in_logs(label, jump_formula, add_late=_add_nothing, **phases):
+    """Kernel; ``add_late(lanes, part, k, sums)`` adds what else is at risk at a cell."""
+    formulas = {"jump_formula": jump_formula, "add_late": add_late}
+    raise_hazard = device(bind(_raise_hazard, **formulas))
     return kernels.make_phases(
-        f"risk_sets_in_logs_{jump_formula.__name__}",
+        label,
         find_top=_no_top,
-        scan_marks=kernels.make_mark_scan(_load_mark, _weigh_row, raise_hazard, add_scaled),
+        scan_marks=kernels.make_mark_scan(_load_mark, log_weight, raise_hazard, add_scaled),
         scan_cells=_scan_hazard,
         residual=_residual,
         shift_of=_mark_of_logarithms,
+        **phases,
     )
 
 
@@ -124,29 +143,39 @@ def hazard_at(part, k):
 
 @device
 def _weight_in_logs(sets, part, model, i):
-    """h of a row; w A[start] of its bin, as w and the hazards have no common scale."""
+    """h of a row; w A[start] and c B[end] of its bin, as these have no common scale."""
     if part.live[i] == 0:
-        return 0.0, 0.0
-    log_w, w = math.log(part.weight[i]) + part.eta[i], 0.0
+        return 0.0, 0.0, 0.0
+    log_w, w, carried = math.log(part.weight[i]) + part.eta[i], 0.0, 0.0
     expected, held = _expected(sets, part, i, log_w)
     if model.w.shape[1] > 0:
         w = math.exp(log_w + part.hazard[sets.bin_start[model.own[i]]])
-    return expected - held, w
+    if model.carried.shape[1] > 0 and part.inverse[i] > 0.0:
+        log_c = log_w + math.log(part.inverse[i])
+        carried = math.exp(log_c + part.back[sets.bin_end[model.own[i]]])
+    return expected - held, w, carried
 
 
 @device
 def _refer_row(sets, part, model, fit, i, top):
     """h of a row, and what bins need of it.  As weight*event - u a small h would be lost."""
     if top == np.inf:
-        h, w = _weight_in_logs(sets, part, model, i)
+        h, w, carried = _weight_in_logs(sets, part, model, i)
     else:
-        w = risk_weight(part, i, top)
+        w, carried = risk_weight(part, i, top), 0.0
         h = w * hazard_of_row(sets, part, i)
+        if model.carried.shape[1] > 0:
+            carried = w * part.inverse[i]
     model.h[fit, i] = max(h, 0.0)
     if model.w.shape[1] > 0:
         model.w[fit, i] = w
     if model.carried.shape[1] > 0:
-        model.carried[fit, i] = w * part.inverse[i]
+        model.carried[fit, i] = carried
+
+
+@device
+def _ratio_of_logs(low, high):
+    return math.exp(low - high) if high > -np.inf else 0.0
 
 
 @device
@@ -157,12 +186,16 @@ def _refer_bin(sets, part, model, fit, k, top):
         base, end = hazard_at(part, sets.bin_start[k]), hazard_at(part, sets.bin_end[k])
         jump, decay = end - base, 1.0
         if top == np.inf:
-            decay = math.exp(base - end) if end > -np.inf else 0.0
+            decay = _ratio_of_logs(base, end)
             base, jump = 1.0, 1.0 - decay
         model.base[fit, k], model.jump[fit, k], model.decay[fit, k] = base, jump, decay
     if model.carried.shape[1] > 0:  # one lane a stratum: its cells are the stratum's
-        model.after[fit, k] = part.back[sets.bin_end[k]]
-        model.fall[fit, k] = part.back[sets.bin_start[k]] - model.after[fit, k]
+        start, after, fade = part.back[sets.bin_start[k]], part.back[sets.bin_end[k]], 1.0
+        fall = start - after
+        if top == np.inf:
+            fade = _ratio_of_logs(after, start)
+            after, fall = 1.0, 1.0 - fade
+        model.after[fit, k], model.fall[fit, k], model.fade[fit, k] = after, fall, fade
 
 
 @kernel
@@ -204,6 +237,7 @@ class RiskSetsOnDevice(PatternOnDevice):
         self._evaluate = self._make_evaluation(self.likelihood.jump_formula)
 
     _make_evaluation = staticmethod(kernels.evaluation)
+    _make_evaluation_in_logs = staticmethod(evaluation_in_logs)
 
     @staticmethod
     def bytes_of_fit(plan):
@@ -269,7 +303,7 @@ class RiskSetsOnDevice(PatternOnDevice):
         if self.few and self._is_delayed:
             of_rows["hazard"] = self._take(plan.n_cells)
         if self.few and self._is_carried(plan):
-            of_bins |= {name: self._take(plan.n_bins) for name in ("after", "fall")}
+            of_bins |= {name: self._take(plan.n_bins) for name in ("after", "fall", "fade")}
             of_rows["carried"] = self._take(plan.n_rows)
         return self._make_model(row_type, **of_bins, **of_rows)
 
@@ -282,7 +316,7 @@ class RiskSetsOnDevice(PatternOnDevice):
         return not self._is_delayed
 
     def evaluate_again(self, fits, eta, loglik):
-        kernel = evaluation_in_logs(self.likelihood.jump_formula)
+        kernel = self._make_evaluation_in_logs(self.likelihood.jump_formula)
         self.layout.launch_teams(kernel, fits, self._state, eta, loglik)
 
     def refer(self, fits, eta, model):
