@@ -257,6 +257,7 @@ def test_scale_of_an_arm_that_does_not_vary():
         ({"weights": np.full(N, np.nan)}, "`weights` has 3,000 NaN"),
         ({"weights": np.zeros(N)}, "no comparator row is left after the adjustment"),
         ({"strata": np.arange(N)}, "no comparator row is left .* no stratum with a row"),
+        ({"strata": np.full(N, np.nan)}, "no comparator row is left .* no stratum with a row"),
         ({"strata": np.zeros((N, 2))}, "`strata` has shape .* must be one-dimensional"),
         ({"strata": np.zeros(2)}, "`strata` has 2 entries, `X` has 3,000 rows"),
         ({"weights": np.ones(N), "strata": np.ones(N)}, "`weights` and `strata` were both passed"),

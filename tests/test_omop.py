@@ -473,6 +473,17 @@ def test_each_period_is_a_subject_with_its_own_events():
     assert tables["periods"]["birth"].dt.year.tolist() == [1950, 1950]
 
 
+def test_days_of_birth_that_are_not_known_or_not_there():
+    drugs = [(id, "2012-01-01", "2012-01-10") for id in (1, 2, 3)]
+    tables = tables_of(drugs)
+    tables["person"]["year_of_birth"] = [1950.0, 1960.0, np.nan]
+    tables["person"] = tables["person"].assign(month_of_birth=[np.nan, 2, 3], day_of_birth=30)
+    with pytest.warns(UserWarning, match="2 subjects whose day of birth is not known"):
+        found = Database(tables).eras({"drug": [7]}, {"drug": [7]})
+    assert found["periods"]["birth"].tolist() == [pd.Timestamp("1950-01-30")]
+    assert found["eras"]["id"].tolist() == found["outcomes"]["id"].tolist() == [0]
+
+
 def drawn_from(source, schema=None):
     database = Database(source, schema)
     drawn = [database.cohort({"drug": [drug]}) for drug in (NEW, OLD)]

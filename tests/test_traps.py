@@ -7,19 +7,27 @@ import pytest
 from sksurvgpu import (
     MCP,
     SCAD,
+    BayesianLasso,
+    BayesianMultinomialLogistic,
     CauseSpecificCox,
     CoxLassoCCD,
     CoxLassoCV,
     GroupLasso,
     LinearCCD,
+    MultiStateCox,
     bootstrap,
     case_series,
     competing_risks,
     matched,
+    multi_state,
+    screen,
+    stability_selection,
     surv,
     wald,
 )
+from sksurvgpu.cohort import balance, incidence_rate
 from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.nonparametric import kaplan_meier
 
 SHUFFLED = "in another order, and rows are taken as they stand; pass"
 
@@ -55,6 +63,40 @@ def test_rows_of_fits_in_different_orders(table, name):
         CauseSpecificCox().fit(table[["x", "z"]], causes, **given)
     with pytest.raises(ValueError, match=r"`y` has the labels of that of `X`.*y.loc\[X.index\]"):
         LinearCCD().fit(table[["x"]], table["z"].sample(frac=1, random_state=0))
+
+
+def test_rows_beside_fits_in_different_orders(table):
+    X, event, time = table[["x", "z"]], table["event"], table["time"]
+    y, drug = surv(event, time), (table["x"] > 0).astype(int)
+    other = drug.sample(frac=1, random_state=0)
+    stays = {"origin": pd.Series("well", X.index), "start": 0.0 * time, "subject": X.index.array}
+    states = multi_state(**stays, destination=np.where(event, "ill", ""), time=time)
+    cox, few = CoxLassoCCD(alpha=0.01), {"n_tune": 4, "n_draws": 4}
+    by_drug, of_states = cox.fit(X, y, strata=drug), MultiStateCox(cox).fit(X, states)
+    cox = CoxLassoCCD(alpha=0).fit(X, y)
+    calls = [
+        lambda: screen(X, other),
+        lambda: screen(X, y, strata=other),
+        lambda: balance(X, other),
+        lambda: balance(X, drug, weights=other),
+        lambda: incidence_rate(event, time, groups=other),
+        lambda: kaplan_meier(y, groups=drug, sample_weight=other),
+        lambda: multi_state(**stays, destination=other.map({0: "", 1: "ill"}), time=time),
+        lambda: MultiStateCox().fit(X, states, sample_weight=other),
+        lambda: of_states.predict_state_probabilities(X, 0.1, state=other.map(lambda _: "well")),
+        lambda: of_states.predict_state_probabilities(X, 0.1, start=0.01 * other),
+        lambda: by_drug.predict_risk(X, 0.1, strata=other),
+        lambda: by_drug.predict_quantile(X, 0.5, strata=other),
+        lambda: by_drug.predict_survival_function(X, strata=other),
+        lambda: bootstrap(cox, X, y, n_replicates=2, groups=other),
+        lambda: stability_selection(CoxLassoCCD(), X, y, groups=other),
+        lambda: wald(cox, X, y, cluster=other),
+        lambda: BayesianLasso(**few).fit(X, table["time"], sample_weight=other),
+        lambda: BayesianMultinomialLogistic(**few).fit(X, other),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=SHUFFLED):
+            call()
 
 
 def test_other_labels_are_taken_as_they_stand(table):

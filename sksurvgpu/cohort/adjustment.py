@@ -84,13 +84,12 @@ def read_strata(strata, n_rows, other="X") -> tuple[np.ndarray, int]:
 
 def weigh_strata(stratum, n_strata, treated, estimand="att") -> np.ndarray:
     """Weights that make arms comparable within strata; 0 outside, and where one arm is missing."""
-    inside = stratum >= 0
-    n = [
-        np.bincount(stratum[inside & is_here], minlength=n_strata)
+    n = [  # of each arm; the last stratum, which is -1, is empty
+        np.bincount(stratum[(stratum >= 0) & is_here], minlength=n_strata + 1)
         for is_here in (~treated, treated)
     ]
     with np.errstate(divide="ignore", invalid="ignore"):
         by_arm = {"att": (n[1] / n[0], n[1] / n[1]), "atc": (n[0] / n[0], n[0] / n[1])}
         by_arm["ate"] = tuple((n[0] + n[1]) / n[arm] for arm in (0, 1))
     of_stratum = np.where((n[0] > 0) & (n[1] > 0), by_arm[estimand], 0.0)
-    return np.where(inside, of_stratum[treated.astype(int), stratum], 0.0)
+    return of_stratum[treated.astype(int), stratum]

@@ -23,7 +23,7 @@ from ..backends import to_host
 from ..data import options
 from ..data.design.columns import build_design
 from ..data.design.sums import column_names, sum_by_group
-from ..data.partitioned import in_partitions
+from ..data.partitioned import check_in_memory, in_partitions
 from ..data.vectors import check_length
 from ..estimators._prepared import count_threads
 from ..exceptions import TreatmentPredictedWarning
@@ -267,6 +267,7 @@ def balance(
     if in_partitions(X):
         with ColumnsInPartitions(X, given, n_threads) as columns:
             return _compare(columns, columns.sum_by_group, *how, **columns.beside)
+    check_in_memory(X, **given)
     design = build_design(to_host(X))
     return _compare(design, partial(sum_by_group, design, n_threads=n_threads), *how, **given)
 

@@ -21,7 +21,7 @@ from .._calls import called_as
 from .._tables import Result
 from ..data import options
 from ..data.intervals import check_level
-from ..data.vectors import check_flags, check_length, check_row_values
+from ..data.vectors import check_flags, check_length, check_order, check_row_values
 from ..nonparametric.groups import against, documented, read_groups
 from .checks import check_treatment
 
@@ -140,6 +140,7 @@ def incidence_rate(event, time, *, groups=None, per=1.0, level=0.95) -> Incidenc
     check_level(level)
     rule = "must be a positive number, such as 365_250 for 1,000 person-years of days"
     options.number(per, "per", rule, above=0)
+    check_order(event=event, time=time, groups=groups)
     event = check_flags(event, "event", "; of several kinds of event pass those of one, code == 1.")
     time = check_row_values(time, "time", minimum=0)
     check_length(event, "event", time.size, "time")

@@ -5,6 +5,7 @@ from pandas import DataFrame, Index
 
 from ..data.checks import check_horizons
 from ..data.partitioned import in_partitions
+from ..data.vectors import check_order
 from ..nonparametric.kaplan_meier import check_probabilities
 from ._base import PenalizedModel
 from ._columns import check_columns, check_strata_as_in_fit
@@ -114,6 +115,7 @@ class CurveModel(PenalizedModel):
             time for which it is equal to it, as R's ``quantile`` of ``survfit``. NaN where the risk
             stays below it until the last time of the fit's rows in the row's stratum.
         """
+        check_order(X=X, strata=strata)
         shares, predictors = check_probabilities(probabilities), self._predictors(X)
         baseline = fitted_of(self).baseline
         codes = baseline.strata_of(strata, len(predictors))
@@ -137,6 +139,7 @@ class CurveModel(PenalizedModel):
         return self.predict_quantile(X, 0.5, strata=strata).to_numpy()[:, 0]
 
     def _curves(self, X, strata, return_array, curve, start=None):
+        check_order(X=X, strata=strata, start=start)
         predictors, baseline = self._predictors(X), fitted_of(self).baseline
         if strata is None and baseline.timeline.labels is not None:
             refuse_scorer("cannot pass `strata`, which the curves of a stratified model need")
@@ -146,6 +149,7 @@ class CurveModel(PenalizedModel):
 
     def _risks(self, X, times, strata, start=None):
         horizons = check_horizons(times)
+        check_order(X=X, strata=strata, start=start)
         predictors, baseline = self._predictors(X), fitted_of(self).baseline
         codes = baseline.strata_of(strata, len(predictors))
         start = baseline.timeline.check_start(start, codes)

@@ -17,6 +17,7 @@ from .._versioned import Versioned
 from .._warnings import keep_warnings, warn
 from ..data.design.columns import build_design
 from ..data.partitioned import check_in_memory, require_in_memory
+from ..data.vectors import check_order
 from ._columns import check_columns
 from ._docs import documented
 from .fitted import fitted_of
@@ -183,7 +184,7 @@ class HazardModels(Versioned, BaseEstimator):
     def _open(self, X, strata, start):
         """Baseline of all hazards; predictors, strata and starts of rows."""
         baseline = self._join()
-        require_in_memory(X)
+        check_order(X=require_in_memory(X), strata=strata, start=start)
         opened = (open_pipeline(model, X) for model in self.estimators_.values())
         predictors = [model._predictors(table) for model, table in opened]
         codes = baseline.strata_of(strata, len(predictors[0]))

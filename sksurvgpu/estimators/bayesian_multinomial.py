@@ -13,7 +13,7 @@ from ..bayes.multinomial import MultinomialGibbs, MultinomialHmc, collapse_rows
 from ..data.checks import check_sample_weight
 from ..data.intervals import check_level, tails
 from ..data.outcomes.categories import read_categories
-from ..data.partitioned import require_in_memory
+from ..data.partitioned import check_in_memory, require_in_memory
 from ..data.vectors import check_length
 from ._bayes import OF_CHAINS, BayesianModel, choose_draws, matrix_of
 from ._columns import read_columns
@@ -139,6 +139,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
         <<itself>>
         """
         design, header = read_columns(require_in_memory(X))
+        check_in_memory(X, y=y, sample_weight=sample_weight)
         outcome = read_categories(y, design.n_rows).weighted(sample_weight)
         order = order_classes(outcome.labels, self.reference)
         labels = outcome.labels[order]

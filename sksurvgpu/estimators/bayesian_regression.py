@@ -13,7 +13,7 @@ from ..bayes.regression import SAMPLERS
 from ..data.checks import check_sample_weight
 from ..data.intervals import check_level, tails
 from ..data.outcomes.counts import read_numbers
-from ..data.partitioned import require_in_memory
+from ..data.partitioned import check_in_memory, require_in_memory
 from ._bayes import OF_CHAINS, BayesianModel, choose_draws, matrix_of, mixture_quantile
 from ._columns import read_columns
 from ._docs import documented
@@ -163,6 +163,7 @@ class BayesianLasso(RegressorMixin, BayesianModel):
         """
         self._check_parameters()
         design, header = read_columns(require_in_memory(X))
+        check_in_memory(X, y=y, sample_weight=sample_weight)
         y = read_numbers(y, n_rows=design.n_rows).value
         weight = check_sample_weight(sample_weight, design.n_rows)
         with np.errstate(over="ignore", invalid="ignore"):  # _check_rows names what overflows

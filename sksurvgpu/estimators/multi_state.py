@@ -9,8 +9,8 @@ from ..data.checks import check_horizons
 from ..data.options import choice, whole
 from ..data.outcomes.fields import pack
 from ..data.outcomes.states import entries_into_states, read_states
-from ..data.partitioned import require_in_memory
-from ..data.vectors import as_vector, check_labels, check_length
+from ..data.partitioned import check_in_memory, require_in_memory
+from ..data.vectors import as_vector, check_labels, check_length, check_order
 from ._docs import documented
 from ._hazards import HazardModels
 from ._occupation import Course, draw, follow
@@ -131,6 +131,7 @@ class MultiStateCox(HazardModels):
         items, labels = read_states(y, n_rows=n_rows, strata=strata)
         hazards = _at_risk(items, labels, self.clock == "reset")
         given = {"sample_weight": sample_weight, "offset": offset}
+        check_in_memory(X, strata=strata, **given)
         for name, values in given.items():
             if values is not None:
                 given[name] = as_vector(values, name)
@@ -212,6 +213,7 @@ class MultiStateCox(HazardModels):
     def _predict(self, X, times, state, start, strata):
         horizons = check_horizons(times)
         baseline, predictors, codes, start = self._open(X, strata, start)
+        check_order(X=X, state=state)
         state = self._places(state, len(predictors))
         states = self.states_
         pairs = [[*map(states.index, ends)] for ends in self.transitions_]

@@ -18,6 +18,7 @@ from .._tables import Result, counted
 from .._warnings import warn
 from ..data import options
 from ..data.intervals import check_level, with_ratios
+from ..data.vectors import check_order
 from ..estimators._docs import documented
 from ..estimators._preparing import prepare
 from ..estimators.models.base import model_of
@@ -207,6 +208,7 @@ def bootstrap(
     >>> bool(result.selection_frequency.between(0, 1).all())
     True
     """
+    check_order(X=X, groups=groups)
     fitted, refits, X = PipelineRefits.open(
         estimator, X, y, "bootstrap", fit_params, may_choose=True
     )

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._journal import Journal, describe_call
 from .._warnings import warn
 from ..data import options
+from ..data.vectors import check_order
 from ..estimators._docs import documented
 from ..estimators._preparing import prepare
 from ..selection.grid import alpha_grid, check_alphas, check_grid, find_alpha_max, require_strength
@@ -118,6 +119,7 @@ def stability_selection(
     >>> bool(cautious.support.sum() < result.support.sum())
     True
     """
+    check_order(X=X, groups=groups)
     fitted, refits, X = PipelineRefits.open(estimator, X, y, "stability_selection", fit_params)
     require_strength(fitted, "stability_selection")
     assumption = DEFAULTS.get(sampling) if assumption is None else assumption

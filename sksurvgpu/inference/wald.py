@@ -14,6 +14,7 @@ from .._tables import MOST_OF_A_FIT, Result, counted, in_brief
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..data.options import flag
 from ..data.partitioned import in_partitions
+from ..data.vectors import check_order
 from ..estimators._preparing import prepare
 from ..estimators.fitted import fitted_of
 from ..estimators.models.base import model_of
@@ -272,6 +273,7 @@ def wald(
     level = check_level(level)
     for name, value in (("robust", robust), ("intercept", intercept), ("tests", tests)):
         flag(value, name)
+    check_order(X=X, cluster=cluster)
     estimator, X = open_fit(estimator, X)
     require_unpenalized(estimator, "Wald inference", INSTEAD)
     robust = bool(robust) or cluster is not None

@@ -9,7 +9,7 @@ from pandas import CategoricalDtype, unique
 from .._docs import entries, sharing
 from ..data.checks import check_sample_weight
 from ..data.outcomes.fields import labels_of, read_survival
-from ..data.vectors import check_labels, encode
+from ..data.vectors import check_labels, check_order, encode
 
 ALL = "all"  # the name of the only group
 
@@ -77,6 +77,7 @@ def read_rows(
 
     With `strata`, or where it is False, strata are kept apart from groups.
     """
+    check_order(groups=groups, sample_weight=sample_weight, strata=strata)
     kinds = "iu" if is_competing else "b"
     otherwise = (
         "take kaplan_meier for a single kind"

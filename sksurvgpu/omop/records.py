@@ -204,10 +204,11 @@ def join_eras(tables, exposures, events, gap, descendants):
         "WHERE e.id = o.person AND e.date BETWEEN o.start AND o.stop)"
     )
     parts = [f"p.{part}" if part in tables.columns("person") else "NULL" for part in BIRTH]
-    born = ", ".join(["p.year_of_birth", *(f"coalesce({part}, 1)" for part in parts)])
+    parts = ["p.year_of_birth", *(f"coalesce({part}, 1)" for part in parts)]
+    born = ", ".join(f"CAST({part} AS BIGINT)" for part in parts)  # frames with gaps have floats
     periods = tables.frame(
         'SELECT s.id, s.person AS person_id, s.start, s.stop AS "end", '
-        f"make_date({born}) AS birth, s.stop < (SELECT max(stop) FROM {tables.observed}) AS "
+        f"TRY(make_date({born})) AS birth, s.stop < (SELECT max(stop) FROM {tables.observed}) AS "
         "ended_early FROM sksurvgpu_subjects s "
         f"JOIN {tables.path('person')} p ON p.person_id = s.person ORDER BY s.id"
     )
@@ -222,7 +223,7 @@ def join_eras(tables, exposures, events, gap, descendants):
     )
     is_known = periods["birth"].notna()
     if not is_known.all():
-        warn(f"{(~is_known).sum():,} subjects whose year of birth is not known are left out.")
+        warn(f"{(~is_known).sum():,} subjects whose day of birth is not known are left out.")
         periods, known = periods[is_known], periods.loc[is_known, "id"]
         eras, outcomes = (lines[lines["id"].isin(known)].copy() for lines in (eras, outcomes))
     eras["era"] = np.array(labels, dtype=object)[eras["era"].to_numpy()]

@@ -27,7 +27,7 @@ from ..data.design.duplicates import (
 from ..data.design.sums import column_names, sum_by_group
 from ..data.options import number
 from ..data.outcomes.survival import read_outcome
-from ..data.partitioned import in_partitions
+from ..data.partitioned import check_in_memory, in_partitions
 from ..data.vectors import as_vector, check_length, check_row_values, numbers_or_flags
 from ..estimators._prepared import count_threads
 from ..information.log_rank import log_rank_columns, log_rank_in_parts
@@ -177,6 +177,7 @@ def screen(X, y, *, strata=None, duplicates=0.99, n_jobs=None) -> ScreenResult:
     if in_partitions(X):
         with ColumnsInPartitions(X, given, n_threads) as far:
             return _screen(_in_partitions(far), **far.beside, duplicates=duplicates)
+    check_in_memory(X, **given)
     return _screen(_in_memory(build_design(to_host(X)), n_threads), y, strata, duplicates)
 
 

@@ -13,7 +13,7 @@ from pandas import DataFrame, Index, isna
 
 from ..._warnings import warn
 from ..by_column import similar
-from ..vectors import as_vector, check_labels, check_length, encode, to_host
+from ..vectors import as_vector, check_labels, check_length, check_order, encode, to_host
 from .fields import (
     check_named,
     checked_items,
@@ -93,6 +93,8 @@ def multi_state(
     ill             0    0     0         1
     dead            0    0     0         0
     """
+    given = {"start": start, "stratum": stratum, "subject": subject}
+    check_order(origin=origin, destination=destination, time=time, **given)
     origin = check_labels(origin, "origin")
     goes, entered = _read_destination(destination, origin)
     if allowed is None and (entered == 0).any() and not (origin == 0).any():
@@ -106,7 +108,6 @@ def multi_state(
     codes = {label: code for code, label in labels.items()}
     origin, destination = _coded(origin, codes), np.zeros(len(origin), np.int64)
     destination[goes] = _coded(entered, codes)
-    given = {"start": start, "stratum": stratum, "subject": subject}
     items = checked_items(origin, time, **given, other="origin", empty=EMPTY)
     rows = {"destination": destination, "origin": origin, **items}
     _check_transitions(rows, labels, allowed)
