@@ -76,21 +76,21 @@ def _nothing(columns):
     return np.empty((len(columns), 0))
 
 
+class _Ones:
+    """A column of ones, as `_by_exit` takes products of columns."""
+
+    @staticmethod
+    def labels(label, n_labels, row_ptr=None):
+        return label, n_labels
+
+    @staticmethod
+    def labelled(columns, numbers, labels):
+        return np.bincount(labels[0], numbers, labels[1]).astype(np.float64)[None]
+
+
 def load_ones(h, bins):
     """Loads of a column of ones in all bins, which are few."""
-
-    def by_bin(label, numbers):
-        n_bins = len(bins.base)
-        return np.bincount(label, numbers, minlength=n_bins).astype(np.float64)[None]
-
-    loads, later, carried = (
-        _nothing([0]) if numbers is None else by_bin(bins.exit_bin, numbers)
-        for numbers in (h, bins.w_row, bins.carried_row)
-    )
-    if bins.enter_bin is not None:
-        before = bins.w_row * bins.enter_hazard
-        loads += by_bin(bins.exit_bin, before) - by_bin(bins.enter_bin, before)
-        later -= by_bin(bins.enter_bin, bins.w_row)
+    loads, _, later, carried = _by_exit(_Ones, [0], h, bins)
     combine(*of_bins(bins), loads, later, carried, np.zeros((1, 2)))
     return loads[0]
 

@@ -13,11 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64
 
+from ..._compile import BOUND, bind
 from ...backends.cuda import weights
 from ...backends.cuda._cuda import device
 from ...backends.cuda.rake import add_exactly, add_scaled, make_rake
 from ..risk_sets.cuda import RiskSetsOnDevice, log_weight, make_phases_in_logs
 from ..risk_sets.cuda_cells import make_phases, make_risk_scan, risk_weight
+
+rake = BOUND
 
 
 class LaneRows(NamedTuple):
@@ -72,20 +75,22 @@ def _take_back(context, position, before, after):
     return 0.0, 0.0
 
 
-_rake_carried = make_rake(_weigh_carried, _take_carried, _load_carried, add_exactly)
-_rake_back = make_rake(_load_back, _take_back, combine=add_exactly)
-
-
-@device
-def _scan_carried(exchange, context, turn, scratch):
-    _rake_carried(exchange, context[1].row.shape[0], context, turn, scratch)
+def _scan_rows(exchange, context, turn, scratch):
+    rake(exchange, context[1].row.shape[0], context, turn, scratch)
     return turn + 1
 
 
-@device
-def _scan_back(exchange, context, turn, scratch):
-    _rake_back(exchange, context[1].is_last.shape[0], context, turn, scratch)
+def _scan_lane_cells(exchange, context, turn, scratch):
+    rake(exchange, context[1].is_last.shape[0], context, turn, scratch)
     return turn + 1
+
+
+def _phase(scan, *formulas, **others):
+    return device(bind(scan, rake=make_rake(*formulas, **others)))
+
+
+_scan_carried = _phase(_scan_rows, _weigh_carried, _take_carried, _load_carried, add_exactly)
+_scan_back = _phase(_scan_lane_cells, _load_back, _take_back, combine=add_exactly)
 
 
 @device
@@ -156,20 +161,8 @@ def _take_log_back(context, position, before, after):
     return 0.0, 0.0
 
 
-_rake_logs = make_rake(_weigh_log, _take_log, _load_log, add_scaled)
-_rake_logs_back = make_rake(_load_log_back, _take_log_back, combine=add_scaled)
-
-
-@device
-def _scan_logs(exchange, context, turn, scratch):
-    _rake_logs(exchange, context[1].row.shape[0], context, turn, scratch)
-    return turn + 1
-
-
-@device
-def _scan_logs_back(exchange, context, turn, scratch):
-    _rake_logs_back(exchange, context[1].is_last.shape[0], context, turn, scratch)
-    return turn + 1
+_scan_logs = _phase(_scan_rows, _weigh_log, _take_log, _load_log, add_scaled)
+_scan_logs_back = _phase(_scan_lane_cells, _load_log_back, _take_log_back, combine=add_scaled)
 
 
 @device
