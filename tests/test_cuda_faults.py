@@ -271,7 +271,7 @@ def test_missing_fence_is_noticed_in_every_kernel_of_teams(fence, launches):
     """Before the arrival at the team's barrier, and after it: only late stores show them."""
     site = f"team.barrier, fence {fence}"
     meeting = {name: launch for name, launch in launches.items() if site in launch.met}
-    assert len(meeting) == 11
+    assert len(meeting) == 12
     assert unnoticed(meeting, partial(FaultyMachine, {site})) == []
 
 
@@ -298,8 +298,8 @@ def read_beyond(X, j, tile):
 # Parts are of evaluations; ranges of exact cycles; entries beside these of loads, products and
 # matrices.
 WRONG = [
-    (part_of, drop_last_position, 7),
-    (part_of, overlap_positions, 7),
+    (part_of, drop_last_position, 8),
+    (part_of, overlap_positions, 8),
     (my_tiles, overlap_tiles, 2),
     (entries, read_beyond, 6),
 ]
