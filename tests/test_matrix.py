@@ -88,12 +88,14 @@ def draw_pieces(seed, kind, bins, monkeypatch):
     return data, problem, dense(data.X)[row][:, source] * applies, (row, *episodes)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "size"), [*((kind, 0.3) for kind in KINDS), ("valued", 500.0)])
 @pytest.mark.parametrize("bins", ["every death", "few"])
-def test_columns_that_change_over_time(kind, bins, check_close, monkeypatch):
+def test_columns_that_change_over_time(kind, size, bins, check_close, monkeypatch):
+    """Also where rows are far apart."""
     data, problem, X, (row, start, time, event) = draw_pieces(20, kind, bins, monkeypatch)
-    coef = 0.3 * np.random.default_rng(21).normal(size=9)
+    coef = size * np.random.default_rng(21).normal(size=9)
     session, _ = open_session(problem, data, coef)
+    assert session.pattern._in_logs == (size > 1.0)
     stratum, weights = data.strata[row], data.weights[row]
     evaluation = cox_direct(X @ coef, time, event, start, stratum, weights, "efron")
     plan = problem.plan
