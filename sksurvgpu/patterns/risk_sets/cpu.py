@@ -223,12 +223,9 @@ class RiskSetsOnCpu(PatternOnCpu):
 
     def _bins_in_logs(self, eta, h):
         """Bins of rows without delayed entry, and h."""
-        bins, of_rows, w_row = (
-            self.weighted.plan.bins,
-            self.weighted.plan.row_bins,
-            np.empty(len(h)),
-        )
+        bins, of_rows = self.weighted.plan.bins, self.weighted.plan.row_bins
         start, end = self.cells.hazard[bins.start], self.cells.hazard[bins.end]
+        w_row = np.empty(len(h))
         kernels.curvature_in_logs(
             self.risk_sets, eta, self.cells, start[of_rows.exit_bin], h, w_row
         )
