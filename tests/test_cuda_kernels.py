@@ -207,7 +207,8 @@ def test_teams_are_launched_together():
 PARTS = 4  # of the kernels, by name: each is compiled for its architectures at once
 
 
-WANTED = os.environ.get("KERNEL_FIGURES", "")  # "write" the table, or compare "all" of it
+# "write" the table, in one process, as several would overwrite what others wrote; or compare "all".
+WANTED = os.environ.get("KERNEL_FIGURES", "")
 SOME = (8, 0), (9, 0, "a")  # otherwise every kernel for one of these
 
 

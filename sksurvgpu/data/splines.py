@@ -48,7 +48,8 @@ class SplineColumns(AdditiveColumns):
     """B-splines of numeric columns, for smooth effects; four per row are not zero.
 
     A model of these columns is a sum of smooth functions. The first spline of each column is left
-    out, as all of them add up to one. Beyond the outermost knots the function is constant.
+    out, as all of them add up to one. Beyond the outermost knots the function is constant; if it is
+    natural, beyond the data of the fit.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 What lanes bring to a risk set needs no scan over their cells: the carried rows are scanned in the
 order of their lane cells, and every lane cell knows how many of them lie before it.  They are
 scanned first, so that all members see the sums after the barrier of the scan for D, and B after A,
-so that they see all jumps.
+so that they see all jumps.  In logarithms the same scans are of sums on their own scales.
 """
 
 import math

@@ -213,13 +213,13 @@ class RiskSetsOnCpu(PatternOnCpu):
         return loglik
 
     def refer(self, eta, u, h):
+        if self._in_logs:
+            is_delayed = self.risk_sets.enter_idx is not None
+            bins_of = self._bins_by_span if is_delayed else self._bins_in_logs
+            return Centring(bins_of(eta, h), self.weighted.plan.few)
         w_row = np.empty(len(eta))
-        if not self._in_logs:
-            self._write_curvature(eta, h, w_row)
-            return self._centre(w_row, self.cells.hazard, self.weighted.bin_inverse)
-        if self.risk_sets.enter_idx is None:
-            return Centring(self._bins_in_logs(eta, h), self.weighted.plan.few)
-        return Centring(self._bins_by_span(eta, h), self.weighted.plan.few)
+        self._write_curvature(eta, h, w_row)
+        return self._centre(w_row, self.cells.hazard, self.weighted.bin_inverse)
 
     def _bins_in_logs(self, eta, h):
         """Bins of rows without delayed entry, and h."""
@@ -242,7 +242,7 @@ class RiskSetsOnCpu(PatternOnCpu):
         )
 
     def _bins_by_span(self, eta, h):
-        """Bins of rows with delayed entry, and h."""
+        """Bins of rows with delayed entry, whose sums no entry is taken out of, and h."""
         bins, of_rows = self.weighted.plan.bins, self.weighted.plan.row_bins
         trees = trees_of_jumps(self.cells.rest, bins.start, bins.end)
         shape = 2 + 2 * int(bins.n_bins).bit_length(), len(h)
