@@ -53,8 +53,7 @@ def test_a_fit_has_the_same_bits_alone_and_in_a_batch(name):
     lambdas = np.outer([2.0, 0.5], np.linspace(1.0, 1.5, N_FITS))
     batch = Batch(lambdas, weight=weight, offset=sample.offset[:, None])
     alone = [
-        in_full(Fits(problem, batch.part(slice(b, b + 1)), cpu, Options()).solve()[0])
-        for b in range(N_FITS)
+        in_full(Fits(problem, batch.of([b]), cpu, Options()).solve()[0]) for b in range(N_FITS)
     ]
     for n_threads in (1, 2, 4):
         found = Fits(problem, batch, cpu, Options(), n_threads).solve()

@@ -142,7 +142,7 @@ def test_recipes_are_columns_of_a_batch():
     parts = draw_parts()
     recipes = open_recipes("multinomial", parts)
     assert recipes.shape == (sum(SIZES), 10)
-    batch = Batch(np.ones((1, 10)), weight=recipes).part(slice(4, 7))
+    batch = Batch(np.ones((1, 10)), weight=recipes).of(range(4, 7))
     assert batch.weight.shape == (sum(SIZES), 3)
     assert for_part(batch.weight[:, 1], 2) == for_part(recipes[:, 5], 2)
     with pytest.raises(IndexError, match="in partitions"):

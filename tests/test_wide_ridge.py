@@ -6,6 +6,8 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from sksurvgpu import (
+    Adaptive,
+    BrokenRidge,
     CoxLassoCCD,
     CoxLassoCV,
     FineGrayCCD,
@@ -15,9 +17,11 @@ from sksurvgpu import (
     bootstrap,
     competing_risks,
     fit_path,
+    profile_likelihood,
     surv,
 )
 from sksurvgpu.routes import in_rows
+from sksurvgpu.solver.fits import Fits
 
 N, P = 40, 600
 
@@ -37,6 +41,23 @@ def table():
         "numbers": eta + rng.normal(size=N),
         "counts": rng.poisson(np.exp(eta / 2.0)),
     }
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """Iterations of the straight fits after those in rows: none if they start at the optimum."""
+    taken, solve = [], Fits.solve
+
+    def solve_and_note(fits, on_fit=None):
+        found = solve(fits, on_fit)
+        held = fits.batch.fixed
+        is_wide = held is None or np.count_nonzero(~held) > held.shape[1] * in_rows.FEWEST_COLUMNS
+        if fits.problem.n_columns == P and fits.batch.coef is not None and is_wide:
+            taken.extend(s.n_iter for solutions in found for s in solutions)
+        return found
+
+    monkeypatch.setattr(Fits, "solve", solve_and_note)
+    return taken
 
 
 def ridge(model, **options):
@@ -95,6 +116,34 @@ def test_the_straight_way_leads_there_too(table, model, name, monkeypatch):
     np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-6)
     for name in ("objective_", "log_likelihood_", "alpha_max_", "null_log_likelihood_"):
         assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-6)
+
+
+@pytest.mark.parametrize("penalty", [Adaptive(), BrokenRidge()], ids=["pilot", "rounds"])
+def test_ridges_before_other_fits_lead_there_too(table, penalty, taken, monkeypatch):
+    weight = np.random.default_rng(2).uniform(0.5, 2.0, N)
+    factor = np.where(np.arange(P) < 2, 0.0, 1.0)
+    model = LinearCCD(penalty=penalty, penalty_factor=factor, tol=1e-9)
+    given = {"alphas": [0.003, 0.001, 0.000999], "sample_weight": weight}
+    found = fit_path(model, table["X"], table["numbers"], **given)
+    assert taken and not any(taken)
+    monkeypatch.setattr(in_rows, "FEWEST_COLUMNS", 10**9)
+    expected = fit_path(model, table["X"], table["numbers"], **given)
+    n_kept = np.count_nonzero(found.coefs, axis=0)
+    assert list(found.n_iter) == list(expected.n_iter) and 2 <= n_kept[0] < n_kept[2] < 30
+    np.testing.assert_allclose(found.coefs, expected.coefs, atol=1e-7)
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_columns_may_be_held(table, standardize, taken, monkeypatch):
+    model = ridge(CoxLassoCCD, standardize=standardize).fit(table["X"], table["cox"])
+    grid = {"columns": [3, 0], "values": [-0.3, 0.0, 0.4]}
+    found = profile_likelihood(model, table["X"], table["cox"], **grid)
+    assert len(taken) > 6 and not any(taken)
+    monkeypatch.setattr(in_rows, "FEWEST_COLUMNS", 10**9)
+    expected = profile_likelihood(model, table["X"], table["cox"], **grid)
+    assert len(found.curves) == 6
+    for name in ("value", "log_likelihood"):
+        np.testing.assert_allclose(found.curves[name], expected.curves[name], atol=1e-7)
 
 
 @pytest.mark.thorough

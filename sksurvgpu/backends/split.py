@@ -25,10 +25,11 @@ class SplitBackend:
         if n_parts < 2:
             return self.backends[0].run(problem, batch, coroutines, n_threads)
         cuts = np.linspace(0, len(coroutines), n_parts + 1).astype(int).tolist()
-        first, *others = starmap(slice, pairwise(cuts))
+        first, *others = starmap(range, pairwise(cuts))
 
         def run(backend, fits):
-            return backend.run(problem, batch.part(fits), coroutines[fits], n_threads)
+            own = [coroutines[b] for b in fits]
+            return backend.run(problem, batch.of(fits), own, n_threads)
 
         with Pool(n_parts - 1) as pool:
             parts = [pool.submit(run, *own) for own in zip(self.backends[1:], others, strict=False)]

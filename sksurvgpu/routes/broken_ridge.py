@@ -21,9 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..data import options
-from ..data.by_fit import columns_of
 from ..penalties import ElasticNet, PenaltySpec
-from ..penalties.base import Pieces
 from ..solver.problem import Batch
 from ..solver.solve import Solution
 from .base import Route
@@ -33,6 +31,7 @@ RIDGE = ElasticNet(0.0)
 NEGLIGIBLE = 1e-6  # of the least size that a coefficient of such curvature can have in the end
 SETTLED = 1e-2  # relative change of coefficients in a round, from which it is extrapolated
 MOST = 2.0  # factor between a round's coefficient and the extrapolated one
+DEPTH = 5  # secants
 
 
 class BrokenRidge(PenaltySpec):
@@ -205,8 +204,7 @@ class _Run:
         ends = np.sort([image / MOST, image * MOST], axis=0)
         low, high = np.where(self.factor > 0, ends, [[-np.inf], [np.inf]])
         low[self.fixed] = high[self.fixed] = image[self.fixed]
-        pieces = Pieces(image, image, image, low, high)
-        proposal = self._anderson.propose(start, image, lambda _: pieces, self.null.root)
+        proposal = self._anderson.propose(start, image, low, high, self.null.root)
         if proposal is not None:
             self.coef, self._is_extrapolated = proposal, True
 
@@ -247,17 +245,17 @@ class _Run:
 
 def _batch_of(batch, runs) -> Batch:
     """The next ridges of some runs."""
-    fits = [run.index for run in runs]
-    rows = {name: columns_of(getattr(batch, name), fits) for name in ("weight", "offset")}
-    return Batch(
-        np.array([[run.lam for run in runs]]),
-        RIDGE,
-        np.stack([run.weight for run in runs], axis=1),
+    return replace(
+        batch.of([run.index for run in runs]),
+        lambdas=np.array([[run.lam for run in runs]]),
+        penalty=RIDGE,
+        factor=np.stack([run.weight for run in runs], axis=1),
         coef=np.stack([run.coef for run in runs], axis=1),
         fixed=np.stack([run.fixed for run in runs], axis=1),
         null=tuple(run.null for run in runs),
-        total=batch.total[fits],
-        **rows,
+        loan=None,
+        share=None,
+        reach=None,
     )
 
 
@@ -268,34 +266,22 @@ def _report(before, after, on_fit):
             on_fit(index)
 
 
-DEPTH = 5
-
-
 class Anderson:
-    """Secants of the outer iteration ``image = G(coef)``, kept while its quadratic model is.
-
-    Successive residuals ``image - coef`` and images give secant pairs.  They describe the slope of
-    G, which another penalty hardly changes: a path keeps them from one penalty to the next.
-    """
+    """Secants of rounds: successive changes of coefficients, and of how far a round moves them."""
 
     def __init__(self):
         self.clear()
 
     def clear(self):
-        """Forget all: the quadratic model is another."""
+        """Forget all."""
         self._residual_steps, self._image_steps = [], []
-        self.restart()
-
-    def restart(self):
-        """Begin a new sequence, of another penalty or after a shortened step."""
         self._residual = self._image = None
 
-    def propose(self, coef, image, pieces_of, root):
+    def propose(self, coef, image, low, high, root):
         """Image corrected by the secants, so that the predicted residual is least; or None.
 
-        Every coefficient keeps to its piece of the penalty, and what lies between two pieces, as
-        zeros do, stays there: the support is the iteration's.  `root` is one over the units of the
-        coefficients.
+        It lies between `low` and `high`, and stays where these do not differ. `root` is one over
+        the units of the coefficients.
         """
         residual = root * (image - coef)
         if self._residual is not None:
@@ -304,11 +290,10 @@ class Anderson:
         self._residual, self._image = residual, image
         if len(self._residual_steps) < 2:
             return None
-        pieces = pieces_of(image)
-        used = np.flatnonzero((pieces.low < image) & (image < pieces.high))
+        used = np.flatnonzero((low < image) & (image < high))
         slopes = np.array(self._residual_steps)[:, used].T
         mix = np.linalg.lstsq(slopes, residual[used], rcond=None)[0]
         proposal = image.copy()
         proposal[used] -= np.array(self._image_steps)[:, used].T @ mix
-        proposal[used] = np.clip(proposal[used], pieces.low[used], pieces.high[used])
+        proposal[used] = np.clip(proposal[used], low[used], high[used])
         return proposal

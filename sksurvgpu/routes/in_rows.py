@@ -7,9 +7,11 @@ found first; the one of X starts there, where its own conditions hold already, a
 """
 
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 import numpy as np
 
+from ..data.by_fit import of_fit
 from ..data.design.columns import build_design
 from ..penalties import ElasticNet
 from .base import Route
@@ -25,52 +27,91 @@ class InRows(Route):
     """The straight route, but for ridges with fewer rows than columns."""
 
     def solve(self, fits, on_fit=None):
-        if not _is_wide_ridge(fits):
+        alike = _wide_ridges(fits)
+        if not alike:
             return super().solve(fits, on_fit)
-        batch = fits.batch
-        scale = np.ones(fits.problem.n_columns) if fits.scale is None else fits.scale
-        factor = scale**2 if batch.factor is None else scale**2 * batch.factor
-        rows = _RowSpan.of(fits.problem, factor)
-        closer = fits.with_options(tol=CLOSER * fits.options.tol, baseline=False, verbose=0)
-        found = replace(closer, problem=rows.problem, batch=rows.batch(batch), scale=None).solve()
-        ends = [[] for _ in found]
-        for k in range(len(batch.lambdas)):
-            start = rows.coef_of(np.column_stack([solutions[k].coef for solutions in found]))
-            start *= scale[:, None]
-            one = fits.with_batch(lambdas=batch.lambdas[k : k + 1], coef=start)
-            for b, [solution] in enumerate(one.solve()):
-                n_iter = solution.n_iter + found[b][k].n_iter
-                ends[b].append(replace(solution, n_iter=n_iter))
-        for b in range(len(ends)):
-            if on_fit is not None:
+        ends = {}
+        if len(fits.batch.lambdas) == 1 and fits.batch.coef is not None:
+            at_start = fits.with_options(max_iter=0, verbose=0).solve()
+            ends = {b: [s] for b, [s] in enumerate(at_start) if s.converged}
+        others = sorted(set(range(fits.batch.n_fits)).difference(*alike))
+        ways = [(others, super().solve), *((which, _solve_in_rows) for which in alike)]
+        for which, solve in ways:
+            left = [b for b in which if b not in ends]
+            if left:
+                some = replace(fits, batch=fits.batch.of(left))
+                ends |= zip(left, solve(some), strict=True)
+        if on_fit is not None:
+            for b in range(fits.batch.n_fits):
                 on_fit(b)
-        return ends
+        return [ends[b] for b in range(fits.batch.n_fits)]
 
     def solve_and_lend(self, fits, n_borrowers):
-        if _is_wide_ridge(fits):
-            return self.solve(fits)[0], None
+        first = replace(fits, batch=fits.batch.of([0]))
+        if _wide_ridges(first):
+            return self.solve(first)[0], None
         return super().solve_and_lend(fits, n_borrowers)
 
 
 IN_ROWS = InRows()
 
 
-def _is_wide_ridge(fits):
-    """Whether fits are ridges alone, of columns that outnumber the rows."""
+def _wide_ridges(fits):
+    """Fits that are ridges of columns that outnumber the rows; lists of those that are alike.
+
+    These have the same penalty factors, and hold the same columns.
+    """
+    if not _are_ridges(fits):
+        return []
+    batch, problem, alike = fits.batch, fits.problem, {}
+    for b in range(batch.n_fits):
+        factor, held = of_fit(batch.factor, b), _held(fits, b)
+        if problem.n_columns - np.count_nonzero(held) > max(problem.given.n_rows, FEWEST_COLUMNS):
+            digest = blake2b(held.tobytes(), digest_size=16)
+            digest.update(b"" if factor is None else np.ascontiguousarray(factor).tobytes())
+            alike.setdefault(digest.digest(), []).append(b)
+    return list(alike.values())
+
+
+def _are_ridges(fits):
     problem, batch = fits.problem, fits.batch
-    n_rows, n_columns = problem.given.n_rows, problem.n_columns
     return (
-        max(n_rows, FEWEST_COLUMNS) < n_columns
-        and n_rows <= MOST_ROWS
+        max(problem.given.n_rows, FEWEST_COLUMNS) < problem.n_columns
+        and problem.given.n_rows <= MOST_ROWS
         and type(batch.penalty) is ElasticNet
         and not np.any(batch.penalty.l1_ratio)
-        and (batch.factor is None or batch.factor.ndim == 1)
         and batch.lambdas.min(initial=np.inf) > 0.0
-        and batch.fixed is None
         and batch.loan is None
         and fits.options.algorithm == "majorized"
         and bool(np.all(problem.piece_ptr == [0, problem.plan.n_pieces]))
     )
+
+
+def _held(fits, index):
+    fixed = of_fit(fits.batch.fixed, index)
+    return np.zeros(fits.problem.n_columns, bool) if fixed is None else fixed
+
+
+def _solve_in_rows(fits):
+    """Solutions of wide ridges that are alike, which start at what is found in their rows' span."""
+    batch, problem, held = fits.batch, fits.problem, _held(fits, 0)
+    scale = np.ones(problem.n_columns) if fits.scale is None else fits.scale
+    factor = of_fit(batch.factor, 0)
+    rows = _RowSpan.of(problem, scale**2 if factor is None else scale**2 * factor, ~held)
+    still = np.zeros((problem.n_columns, batch.n_fits))
+    if batch.coef is not None:
+        still[held] = batch.coef[held]
+    closer = fits.with_options(tol=CLOSER * fits.options.tol, baseline=False, verbose=0)
+    small = rows.batch(batch, still / scale[:, None])
+    found = replace(closer, problem=rows.problem, batch=small, scale=None).solve()
+    ends = [[] for _ in found]
+    for k in range(len(batch.lambdas)):
+        start = rows.coef_of(np.column_stack([solutions[k].coef for solutions in found]))
+        one = fits.with_batch(lambdas=batch.lambdas[k : k + 1], coef=start * scale[:, None] + still)
+        for b, [solution] in enumerate(one.solve()):
+            n_iter = solution.n_iter + found[b][k].n_iter
+            ends[b].append(replace(solution, n_iter=n_iter))
+    return ends
 
 
 @dataclass(frozen=True)
@@ -79,38 +120,44 @@ class _RowSpan:
 
     whole: object
     factor: np.ndarray
+    moves: np.ndarray  # bool: the others are held
     to_rows: np.ndarray  # (n_rows, rank): coefficients of rows from those of L
     problem: object
 
     @classmethod
-    def of(cls, problem, factor):
-        products = sum(
-            (x / factor[columns]) @ x.T for columns, x in _blocks(problem, np.flatnonzero(factor))
-        )
+    def of(cls, problem, factor, moves):
+        pulled = np.flatnonzero(moves & (factor > 0))
+        products = sum((x / factor[columns]) @ x.T for columns, x in _blocks(problem, pulled))
         values, vectors = np.linalg.eigh(products)
         is_there = values > SMALLEST * values[-1]
         root, vectors = np.sqrt(values[is_there]), vectors[:, is_there]
-        free = [x for _, x in _blocks(problem, np.flatnonzero(factor == 0))]
+        free = [x for _, x in _blocks(problem, np.flatnonzero(moves & (factor == 0)))]
         columns = np.hstack([vectors * root, *free])
         n_columns = columns.shape[1]
         piece_ptr = np.tile([[0, problem.plan.n_pieces]], (n_columns, 1))
         small = problem.with_design(build_design(columns), np.arange(n_columns), piece_ptr)
-        return cls(problem, factor, vectors / root, small)
+        return cls(problem, factor, moves, vectors / root, small)
 
-    def batch(self, batch):
-        """Batch of the same fits in the span of the rows."""
+    def batch(self, batch, still):
+        """Batch of the same fits in the span of the rows, beside coefficients that are held."""
         factor = np.zeros(self.problem.n_columns)
         factor[: self.to_rows.shape[1]] = 1.0
-        nothing = dict.fromkeys(("coef", "null", "share", "reach"))
-        return replace(batch, penalty=ElasticNet(0.0), factor=factor, **nothing)
+        offset = batch.offset
+        if still.any():
+            of_X = np.zeros((self.whole.given.n_columns, batch.n_fits))
+            of_X[self.whole.source] = still
+            known = np.hstack([self.whole.offset_of(coef) for coef in of_X.T])
+            offset = known if offset is None else offset[:, :] + known
+        nothing = dict.fromkeys(("coef", "fixed", "null", "share", "reach"))
+        return replace(batch, penalty=ElasticNet(0.0), factor=factor, offset=offset, **nothing)
 
     def coef_of(self, found):
         """Coefficients of all columns from those in the span of the rows, (n_columns, n_fits)."""
         rank, out = self.to_rows.shape[1], np.zeros((self.whole.n_columns, found.shape[1]))
         of_rows = self.to_rows @ found[:rank]
-        for columns, x in _blocks(self.whole, np.flatnonzero(self.factor)):
+        for columns, x in _blocks(self.whole, np.flatnonzero(self.moves & (self.factor > 0))):
             out[columns] = (x.T @ of_rows) / self.factor[columns, None]
-        out[self.factor == 0] = found[rank:]
+        out[self.moves & (self.factor == 0)] = found[rank:]
         return out
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._warnings import warn
-from ..data.by_fit import columns_of, of_fit
+from ..data.by_fit import of_fit
 from ..penalties.base import Family
 from ..solver.problem import Batch
 from .base import Route
@@ -59,7 +59,8 @@ class Pilots:
         if self.alpha is not None:
             return fits.with_batch(lambdas=self.alpha * batch.total[None, :])
         nulls = fits.null_models()
-        factor, fixed = by_fit(batch.factor, shape), by_fit(batch.fixed, shape)
+        factor = by_fit(batch.factor, shape)
+        fixed = by_fit(np.zeros(shape[0], bool) if batch.fixed is None else batch.fixed, shape)
         strengths = [
             unit_strength(null, np.where(fixed[:, b], 0.0, factor[:, b]))
             for b, null in enumerate(nulls)
@@ -88,17 +89,14 @@ def by_fit(values, shape):
 
 def _of_fits(batch, fits, family) -> Batch:
     """Some fits of a batch under other penalties, from zero but for what is held; no strengths."""
-    shape = batch.factor.shape[0], batch.n_fits
-    factor = by_fit(batch.factor, shape)[:, fits]
-    fixed = np.zeros(factor.shape, bool)
-    coef = None
-    if batch.fixed is not None:
-        fixed = by_fit(batch.fixed, shape)[:, fits]
-    if batch.coef is not None:
-        coef = np.where(fixed, by_fit(batch.coef, shape)[:, fits], 0.0)
-    rows = {name: columns_of(getattr(batch, name), fits) for name in ("weight", "offset")}
-    none, total = np.empty((0, len(fits))), batch.total[fits]
-    return Batch(none, family, factor, fixed=fixed, coef=coef, total=total, **rows)
+    some = batch.of(fits)
+    coef = some.coef
+    if coef is not None:
+        coef = np.zeros_like(coef) if some.fixed is None else np.where(some.fixed, coef, 0.0)
+    none = np.empty((0, len(fits)))
+    return replace(
+        some, lambdas=none, penalty=family, coef=coef, null=None, loan=None, share=None, reach=None
+    )
 
 
 def _key(batch, index):

@@ -162,11 +162,26 @@ class Batch:
     def n_fits(self):
         return self.lambdas.shape[1]
 
-    def part(self, fits: slice) -> Batch:
-        """Some neighbouring fits, as far as backends read them; the rest is their coroutines'."""
-        some = np.arange(self.n_fits)[fits]
-        weight, offset = (columns_of(values, some) for values in (self.weight, self.offset))
-        return replace(self, lambdas=self.lambdas[:, fits], weight=weight, offset=offset)
+    def of(self, which) -> Batch:
+        """Some fits by their numbers, one of which may be there several times."""
+
+        def own(values):
+            is_of_all = values is None or values.ndim == 1 or values.shape[1] == 1
+            return values if is_of_all else values[:, which]
+
+        null, share, total = self.null, self.share, self.total
+        return replace(
+            self,
+            lambdas=self.lambdas[:, which],
+            factor=own(self.factor),
+            weight=columns_of(self.weight, which),
+            offset=columns_of(self.offset, which),
+            coef=own(self.coef),
+            fixed=own(self.fixed),
+            null=null if null is None or len(null) == 1 else tuple(null[b] for b in which),
+            share=None if share is None else share[which],
+            total=None if total is None else total[which],
+        )
 
     def rows(self, index):
         """Weight and offset of the rows of one fit, (n_rows,) or None."""
