@@ -269,6 +269,25 @@ def test_near_duplicates_take_one_step():
     np.testing.assert_allclose(coef[0], 1.0, atol=0.01)
 
 
+def test_a_group_near_zero_keeps_no_other_from_its_step():
+    """Newton's step would take the group through zero, where its norm has a kink."""
+    rng, group = np.random.default_rng(9), np.repeat(np.arange(4), 5)
+    matrix, is_near = draw_definite(rng, 20), group == 0
+    penalty = GroupFamily(group, np.ones(4)).at(1.0, np.ones(20), np.zeros(20, bool))
+    coef = np.where(is_near, 1e-7, rng.normal(size=20))
+    gradient, own = rng.normal(size=20) - 40.0 * is_near, penalty.of_columns(np.arange(20))
+    before, left = coef.copy(), gradient.copy()
+
+    def largest(coef, gradient):
+        return np.abs(gradient - penalty.pieces(coef, own).right)[~is_near].max()
+
+    minimize._support_step(Quadratic.of_matrix(matrix), penalty, own, coef, left)
+    change = coef - before
+    gain = gradient @ change - 0.5 * change @ matrix @ change
+    assert gain > penalty.value(coef) - penalty.value(before)
+    assert largest(coef, left) < 0.2 * largest(before, gradient)
+
+
 @pytest.mark.parametrize("n_terms", [0, 2])
 def test_singular_models_end(n_terms):
     """Columns that are the same, of which passes take the first."""

@@ -188,6 +188,10 @@ class Penalty:
         """Add second derivatives on a support to a matrix over it."""
         block[np.diag_indices_from(block)] += pieces.curvature[support]
 
+    def reach(self, coef, columns):
+        """How far the second derivatives at coefficients may serve, within their pieces."""
+        return np.full(len(coef), np.inf)
+
     def rise(self, support, step, pieces, coef, columns):
         """Growth of the penalty along a step beyond its slope."""
         return 0.5 * pieces.curvature[support] @ step**2

@@ -33,6 +33,7 @@ MOST_ROOTS = 100
 LASSO = ElasticNet()
 
 LEAST_PENALTY = 1e-150
+REACH = 0.5  # of a group's norm
 
 
 @cache
@@ -169,6 +170,12 @@ class GroupPenalty(Penalty):
         order = np.argsort(label[support], kind="stable")
         edges = np.flatnonzero(np.diff(label[support][order])) + 1
         _subtract_products(order, np.concatenate([[0], edges, [len(order)]]), along, unit, block)
+
+    def reach(self, coef, columns):
+        """Not to the zero of their group, where a norm has a kink."""
+        label, is_group = labels_of(columns)
+        norm = _norms(coef, label, len(is_group))[label]
+        return np.where(is_group[label], REACH * norm, np.inf)
 
     def rise(self, support, step, pieces, coef, columns):
         """Growth of the penalty along a step beyond its slope."""

@@ -281,7 +281,9 @@ def _support_step(model, penalty, own, coef, gradient):
         block = model.block(support)
         penalty.add_curvature(block, support, pieces, coef, own)
         solve, cost = _factor(block), len(support) ** 3 / 3
-    low, high = pieces.low[support] - old, pieces.high[support] - old
+    reach = penalty.reach(coef, own)[support]
+    low = np.maximum(pieces.low[support] - old, -reach)
+    high = np.minimum(pieces.high[support] - old, reach)
     for share in FIRST_TO_STOP:
         step = _step(solve, slope, low, high, share)
         if step is None:
