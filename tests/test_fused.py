@@ -24,6 +24,7 @@ from sksurvgpu import (
 from sksurvgpu.backends.contract import Room
 from sksurvgpu.penalties.flow import Graph
 from sksurvgpu.penalties.partition import Partition, minimize_on_partition
+from sksurvgpu.solver.minimize import Quadratic
 
 ALPHA, STRENGTH = 0.02, 0.5
 EDGES = [(0, 1), (1, 2), (2, 3), (5, 6), (6, 7), (0, 7), (8, 9), (9, 10)]
@@ -115,7 +116,8 @@ def test_models_are_minimized_on_any_graph():
         head = np.append(edges[:, 1], np.full(len(own), size))
         graph, weight = Graph.of(tail, head, size + 1), np.append(strength, l1[own])
         slope, enough = design.T @ (y - design @ start), np.full(size, 1e-9)
-        found = minimize_on_partition(design.T @ design, slope, start, graph, weight, enough)
+        model = Quadratic.of_matrix(design.T @ design)
+        found = minimize_on_partition(model, slope, start, graph, weight, enough)
         left = imbalance(found, design.T @ (y - design @ found), l1, edges, strength)
         assert left < 1e-8
 
@@ -132,7 +134,8 @@ def test_what_only_rounding_gains_is_an_end(monkeypatch):
         graph = Graph.of(tail, np.array([1, 2, 3, 4, 4, 4, 4]), 5)
         weight, least = np.full(7, 0.1 * np.abs(slope).max()), 1e-16 * (30.0 * unit)
         rounds.clear()
-        minimize_on_partition(design.T @ design, slope, np.zeros(4), graph, weight, least)
+        model = Quadratic.of_matrix(design.T @ design)
+        minimize_on_partition(model, slope, np.zeros(4), graph, weight, least)
         assert len(rounds) < 20
 
 

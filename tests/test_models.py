@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from sksurvgpu.backends.contract import Counts, Room, serve
 from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
@@ -65,6 +66,11 @@ class TestQuadratic:
         np.testing.assert_allclose(model.curvature, np.diagonal(whole), atol=1e-12)
         for some in (np.array([6, 1, 4]), np.array([7, 5]), EVERY[:0]):
             np.testing.assert_allclose(model.block(some), whole[np.ix_(some, some)], rtol=1e-13)
+
+    def test_sums_over_sets(self):
+        model = draw_quadratic(np.random.default_rng(2))
+        sets = np.array([[1.0, 0, 0, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 1, 1, 0]])
+        np.testing.assert_allclose(model.sums(csr_array(sets)), sets @ whole_of(model), rtol=1e-12)
 
     def test_of_a_matrix(self):
         matrix = draw_definite(np.random.default_rng(1), P)

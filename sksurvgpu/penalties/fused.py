@@ -185,12 +185,12 @@ class FusedPenalty(Penalty):
         slack = (1.0 - 1.0 / factor) * (loglik_bound - loglik) if factor > 1.0 else 0.0
         return float(max(slack + self.value(coef) - coef @ gradient / factor, 0.0))
 
-    def minimize_on_matrix(self, matrix, gradient, coef, enough):
+    def minimize_on_matrix(self, model, gradient, coef, enough):
         """Coefficients of all columns that minimize a quadratic model.
 
         `gradient` is at `coef`, and `enough` of it, by column, may be left over.
         """
-        return minimize_on_partition(matrix, gradient, coef, self.graph, self.weight, enough)
+        return minimize_on_partition(model, gradient, coef, self.graph, self.weight, enough)
 
 
 def _with_ground(gradient):

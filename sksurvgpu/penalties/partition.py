@@ -20,8 +20,6 @@ from scipy.linalg.lapack import dposv
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from .._compile import kernel
-
 MOST_ROUNDS = 10_000
 NOTHING = 1e-22  # of slopes times values: the square of what rounding leaves of a slope
 SAME_TIME = 1e-12  # relative: sets that meet together
@@ -32,8 +30,8 @@ FLAT = 1e-9  # of the slope, what is not rounding along directions without curva
 class Partition:
     """Sets of equal values, and the slopes of the model at them."""
 
-    def __init__(self, matrix, gradient, coef, graph, weight):
-        self.matrix, self.graph, self.weight = matrix, graph, weight
+    def __init__(self, model, gradient, coef, graph, weight):
+        self.model, self.graph, self.weight = model, graph, weight
         self.value = np.append(coef, 0.0)
         self.gradient = np.append(gradient, 0.0)
         tied = self.value[graph.tail] == self.value[graph.head]
@@ -55,14 +53,9 @@ class Partition:
     def _number(self, label):
         """Take labels of nodes for sets, and add up the matrix over them."""
         self.label, self.n_sets = label, int(label.max()) + 1
-        self._add_up(self.matrix, label[:-1])
-
-    def _add_up(self, given, set_of_row):
-        """Rows of the matrix for sets, over nodes, and the matrix over sets."""
-        n_moving = self.n_sets - 1
-        self.rows = np.zeros((n_moving, len(self.matrix)))
-        self.reduced = np.zeros((n_moving, n_moving))
-        _add_up(given, set_of_row, self.label[:-1], self.rows, self.reduced)
+        sets = _members(label[:-1], self.n_sets)
+        self.rows = self.model.sums(sets)  # of sets, over nodes
+        self.reduced = sets @ self.rows.T  # over sets: symmetric
 
     def slopes(self):
         """Of minus the objective at every node, without its edges inside sets."""
@@ -121,7 +114,8 @@ class Partition:
         self.value = value[first[joined]][self.label]  # equal to the last bit
         # scipy numbers components in the order of their nodes: that of the ground remains 0
         self.label, self.n_sets = joined[self.label], len(first)
-        self._add_up(self.rows, joined[1:])
+        sets = _members(joined[1:], self.n_sets)
+        self.rows, self.reduced = sets @ self.rows, sets @ (sets @ self.reduced).T
 
     def split(self, enough, cautious):
         """Part sets whose slopes do not balance; whether there were any.
@@ -154,9 +148,9 @@ class Partition:
         return True
 
 
-def minimize_on_partition(matrix, gradient, coef, graph, weight, enough):
+def minimize_on_partition(model, gradient, coef, graph, weight, enough):
     """Coefficients of the least model; `enough` is the slope by column that may be left over."""
-    state = Partition(matrix, gradient, coef, graph, weight)
+    state = Partition(model, gradient, coef, graph, weight)
     state.descend()
     cautious = False
     for _ in range(MOST_ROUNDS):
@@ -171,18 +165,12 @@ def minimize_on_partition(matrix, gradient, coef, graph, weight, enough):
     return state.value[:-1]
 
 
-@kernel
-def _add_up(given, set_of_row, set_of_node, rows, reduced):
-    """Sums of the rows of each set, and of these over its nodes; set 0 is left out."""
-    for i in range(len(given)):
-        k = set_of_row[i] - 1
-        if k >= 0:
-            for j in range(given.shape[1]):
-                rows[k, j] += given[i, j]
-    for k in range(len(rows)):
-        for j in range(given.shape[1]):
-            if set_of_node[j] > 0:
-                reduced[k, set_of_node[j] - 1] += rows[k, j]
+def _members(set_of, n_sets):
+    """Sets but the first as rows of ones for their members."""
+    member = np.flatnonzero(set_of)
+    return csr_array(
+        (np.ones(len(member)), (set_of[member] - 1, member)), shape=(n_sets - 1, len(set_of))
+    )
 
 
 def _newton(matrix, slope):

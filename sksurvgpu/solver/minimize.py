@@ -61,6 +61,13 @@ class Quadratic(NamedTuple):
         """All of it as one matrix."""
         return self.block(np.arange(len(self.curvature)))
 
+    def sums(self, sets):
+        """Rows of the matrix added up over sets, which are rows of a sparse matrix of ones."""
+        coupled, terms = len(self.matrix), self.terms
+        rows = sets.multiply(self.alone).toarray() + ((sets @ terms) * self.sign) @ terms.T
+        rows[:, :coupled] += self.weight * (sets[:, :coupled] @ self.matrix)
+        return rows
+
     def block(self, columns):
         """The matrix over some of the columns."""
         coupled = columns < len(self.matrix)

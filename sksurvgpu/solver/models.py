@@ -133,11 +133,10 @@ class LocalModel:
 
     def minimize(self, point, goal, least):
         """Coefficients of the model's columns where violations of its minimum are `least`."""
-        if goal.penalty.needs_matrix:
-            matrix = self.quadratic().whole()
-            enough = least * goal.unit
-            return goal.penalty.minimize_on_matrix(matrix, point.gradient, point.coef, enough)
         columns, model = self.columns, self.quadratic()
+        if goal.penalty.needs_matrix:
+            enough = least * goal.unit
+            return goal.penalty.minimize_on_matrix(model, point.gradient, point.coef, enough)
         coef, gradient, unit = (part[columns] for part in (point.coef, point.gradient, goal.unit))
         return minimize_on_model(model, goal.penalty, columns, coef, gradient, unit, least)
 
@@ -152,11 +151,11 @@ class LocalModel:
         return Quadratic(self.matrix, self.weight, alone, terms.rows, terms.sign, curvature)
 
     def _times(self, move):
-        """Product of the base with a vector."""
-        coupled, product = len(self.matrix), self.curvature * move
+        """Product of the base with a vector, or with columns."""
+        coupled, product = len(self.matrix), (self.curvature * move.T).T
         if coupled:
             move, own = move[:coupled], np.diagonal(self.matrix)
-            product[:coupled] += self.weight * (self.matrix @ move - own * move)
+            product[:coupled] += self.weight * (self.matrix @ move - (own * move.T).T)
         return product
 
     def _follow(self):
@@ -167,10 +166,12 @@ class LocalModel:
         terms = self._learnt
         if not terms.n_applied:
             self._rescale()
-        is_free = (self.curvature > 0.0) & ~self.loose
-        for pair in secants.new_since(terms.n_applied):
-            step = is_free * pair.step[self.columns]
-            terms.add(pair, self.columns, self._times(step) + terms.times(step), is_free)
+        is_free, pairs = (self.curvature > 0.0) & ~self.loose, secants.new_since(terms.n_applied)
+        if pairs:
+            steps = is_free * np.stack([pair.step[self.columns] for pair in pairs])
+            products = self._times(steps.T).T
+            for pair, step, product in zip(pairs, steps, products, strict=True):
+                terms.add(pair, self.columns, product + terms.times(step), is_free)
         terms.n_applied = secants.n_seen
         return terms
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from .._compile import kernel
 
+KNOWN = 1e-8  # error of the model's product that is rounding
 PAIRS = 50  # that are remembered; with 10, a diagonal took half as many iterations again
 DAMPING = 1e-3
 SHORT = 1e-3  # share of a step
@@ -149,10 +150,11 @@ class SecantTerms:
 def _write(step, change, product, is_free, seen, is_short, terms, diagonal):
     """Write the two terms of a pair, and add their squares; whether it has told anything.
 
-    It has not where most of it is due to columns that are not free, nor where a step was cut short
-    and has hardly any curvature, which would make the next one longer still.
+    It has not where most of it is due to columns that are not free, where the model says the same,
+    nor where a step was cut short and has hardly any curvature, which would make the next one
+    longer still.
     """
-    own, found = 0.0, 0.0
+    own, found, size, new = 0.0, 0.0, 0.0, 0.0
     for a in range(len(step)):
         if not is_free[a]:
             change[a] = product[a] = 0.0
@@ -160,8 +162,10 @@ def _write(step, change, product, is_free, seen, is_short, terms, diagonal):
             change[a] = product[a]
         own += step[a] * product[a]
         found += step[a] * change[a]
+        size += change[a] ** 2
+        new += (change[a] - product[a]) ** 2
     share = 1.0  # of the change, the rest being of the product
-    if not (own > 0.0 and abs(seen - found) <= OUTSIDE * abs(seen)):
+    if not (own > 0.0 and abs(seen - found) <= OUTSIDE * abs(seen)) or new <= KNOWN**2 * size:
         return False
     if found < DAMPING * own:
         if is_short:
