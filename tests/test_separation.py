@@ -442,6 +442,32 @@ def test_wide_fits_are_proved_without_a_program(monkeypatch):
     assert not CoxLassoCCD(alpha=0.0).fit(X, surv(rng.random(1000) < 0.6, time)).infinite_.any()
 
 
+@pytest.mark.parametrize("rank", [3, 30])
+@pytest.mark.parametrize("is_separated", [False, True])
+def test_of_columns_that_outnumber_the_rows_few_are_searched(rank, is_separated, monkeypatch):
+    """Others follow from these; what a fit has reached is said in these, too."""
+    sizes, rng = [], np.random.default_rng(3)
+    few, n, p = rng.normal(size=(30, rank)), 30, 90
+    time, event = rng.permutation(n) + 1.0, np.arange(n) % 2 == 0
+    if is_separated:
+        few[:, 0] = -time
+    X = few @ rng.normal(size=(rank, p))
+    balance = separation.balance
+    monkeypatch.setattr(
+        separation, "balance", lambda pairs: sizes.append(pairs.shape[1]) or balance(pairs)
+    )
+    problem = prepare(CoxLassoCCD(), X, surv(event, time)).problem
+    every = np.ones(p, bool)
+    most = min(rank, n - 1)
+    for point in (None, (None, rng.normal(size=p))):
+        found, n_constant = separation.find_directions(problem, np.ones(n), every, point)
+        assert n_constant == p - most
+        assert found.sum() == (most if is_separated or rank == n else 0)
+        assert np.linalg.matrix_rank(X[:, found]) == found.sum()
+    assert set(sizes) == {most}
+    assert not separation.is_determined(problem, np.ones(n), every)
+
+
 def test_a_search_that_is_given_up_says_so_and_names_single_columns(monkeypatch):
     monkeypatch.setattr(separation, "MOST_WORK", 0.0)
     rng = np.random.default_rng(0)

@@ -10,8 +10,13 @@ all columns find the same (`_separation`), in minutes where there are many.
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import lstsq, qr
 
 SLACK = 1e-9  # of a column's range; rounding errors, unless a column is far from 0, are below 1e-13
+
+
+CONSTANT = 1e-12  # share of a column's square, or of an eigenvalue, that is rounding
+DEPENDENT = 1e-8  # part of a column's size that is rounding: it follows from others
 
 
 class FreeColumns:
@@ -53,9 +58,61 @@ class FreeColumns:
             out[here] = np.where(self._in(b), part, 0.0)
         return out / self._range
 
+    def like(self, others, coef, rows) -> np.ndarray:
+        """Coefficients whose predictor in some rows is that of `others`, but for a constant."""
+        values, predictor = self.rows(rows), others.dot(coef[others.idx] * others._range)[rows]
+        values -= values.mean(axis=0)
+        out = np.zeros_like(coef)
+        out[self.idx] = lstsq(values, predictor - predictor.mean())[0] / self._range
+        return out
+
+    def independent(self, rows) -> np.ndarray:
+        """Columns of which, but for constants, all are sums in some rows; mostly the first ones."""
+        values, found = self.rows(rows), [self.idx[:0]]
+        values -= values.mean(axis=0)
+        basis = np.empty((len(rows), 0))
+        for low in range(0, len(self.idx), len(rows)):
+            block = values[:, low : low + len(rows)]
+            for _ in range(2):  # the second time takes what rounding has left
+                block = block - basis @ (basis.T @ block)
+            q, r, order = qr(block, mode="economic", pivoting=True)
+            rank = np.count_nonzero(np.abs(np.diagonal(r)) > DEPENDENT * np.sqrt(len(rows)))
+            found.append(self.idx[low + np.sort(order[:rank])])
+            basis = np.hstack([basis, q[:, :rank]])
+        return np.concatenate(found)
+
     def _in(self, piece):
         """Columns whose coefficient applies in a piece of the time axis."""
         return (self._applies[:, 0] <= piece) & (piece < self._applies[:, 1])
+
+
+def few_of(problem, contests, is_free, point):
+    """Columns of which the others are sums in the rows that count, and as good a point in these."""
+    few, rows = np.zeros_like(is_free), np.unique(contests.rows)
+    if len(rows):
+        columns = FreeColumns(problem, np.flatnonzero(is_free), rows)
+        few[columns.independent(rows)] = True
+        if point is not None:
+            own = FreeColumns(problem, np.flatnonzero(few), rows)
+            point = point[0], own.like(columns, point[1], rows)
+    return few, point
+
+
+def is_collinear(problem, weight, idx):
+    """Which of some columns of a linear model take part in a direction without an effect."""
+    x = problem.X.select(problem.source[idx]).to_scipy().tocsr()
+    x = x[weight[problem.plan.order] > 0]
+    gram = (x.T @ x).toarray()
+    size = np.diagonal(gram).copy()
+    if problem.has_intercept:
+        mean = x.sum(axis=0)
+        gram -= np.outer(mean, mean / x.shape[0])
+    varies = np.flatnonzero(np.diagonal(gram) > CONSTANT * size)
+    unit = 1.0 / np.sqrt(np.diagonal(gram)[varies])
+    values, vectors = np.linalg.eigh(gram[np.ix_(varies, varies)] * np.outer(unit, unit))
+    null, out = vectors[:, values < CONSTANT * len(varies)], np.zeros(len(idx), bool)
+    out[varies] = np.abs(null).max(axis=1, initial=0.0) > np.sqrt(CONSTANT)
+    return out
 
 
 def set_aside(problem, contests, is_free) -> tuple[np.ndarray, np.ndarray]:

@@ -36,7 +36,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._warnings import warn
 from ._finite import proves_maximum
-from ._free_columns import FreeColumns, set_aside
+from ._free_columns import FreeColumns, few_of, is_collinear, set_aside
 
 POSITIVE = 1e-7  # a pair's difference, of its largest among the columns, that is not rounding
 DEPENDENT = 1e-8  # singular value, of the largest, below which pairs do not tell directions apart
@@ -53,7 +53,6 @@ SPARSE = 0.05  # entries, of all, of pairs that are sparse; a pair has those of 
 MOST_OF_PROOF, MOST_OF_WIDE = 1e10, 1e11  # rows times squared columns: some seconds
 MOST_WORK = 1e9  # pairs times squared columns of all linear programs: some ten seconds
 SURE, RIDGE = 1e-6, 1e-14  # where a minimum is given up, and of the trace, so that it is one point
-CONSTANT = 1e-12  # share of a column's square, or of an eigenvalue, that is rounding
 FINEST = 1e-10  # tolerance of the linear program: the solver takes none below
 
 
@@ -75,6 +74,10 @@ def find_directions(problem, weight, is_free, point=None) -> tuple[np.ndarray, i
             flat = [j for j in flat if not columns.select(np.array([j])).to_scipy().sum()]
         return np.zeros(problem.n_columns, bool), len(flat)
     n_free = np.count_nonzero(is_free)
+    if n_free > problem.plan.n_rows:
+        few, point = few_of(problem, _contests_of(problem, weight, is_free), is_free, point)
+        found, n_constant = find_directions(problem, weight, few, point)
+        return found, n_constant + np.count_nonzero(is_free & ~few)
     is_wide = problem.plan.n_rows <= WIDE * n_free
     if is_wide and problem.plan.n_rows > WIDE_SPARSE * n_free:
         entries = problem.X.select(problem.source[is_free]).n_entries
@@ -102,14 +105,16 @@ def find_undetermined(problem, weight, is_free) -> np.ndarray:
     contests = _contests_of(problem, weight, is_free)
     is_infinite, is_constant, _ = _search(problem, contests, is_free)
     if getattr(problem.likelihood, "is_quadratic", False) and is_free.any():
-        is_constant[is_free] = _is_collinear(problem, weight, np.flatnonzero(is_free))
+        is_constant[is_free] = is_collinear(problem, weight, np.flatnonzero(is_free))
     return is_infinite | is_constant
 
 
 def is_determined(problem, weight, is_free) -> bool:
     """Whether `find_undetermined` finds nothing: far quicker where there are many columns."""
     if getattr(problem.likelihood, "is_quadratic", False) and is_free.any():
-        return not _is_collinear(problem, weight, np.flatnonzero(is_free)).any()
+        return not is_collinear(problem, weight, np.flatnonzero(is_free)).any()
+    if np.count_nonzero(is_free) > problem.plan.n_rows:
+        return False
     search = _search_of(problem, _contests_of(problem, weight, is_free), is_free)
     return search is None or search.finds_nothing()
 
@@ -159,23 +164,6 @@ def _search_of(problem, contests, is_free):
         return None
     columns = FreeColumns(problem, np.flatnonzero(is_free), contests.rows)
     return Search(contests, columns) if len(columns.idx) else None
-
-
-def _is_collinear(problem, weight, idx):
-    """Which of some columns of a linear model take part in a direction without an effect."""
-    x = problem.X.select(problem.source[idx]).to_scipy().tocsr()
-    x = x[weight[problem.plan.order] > 0]
-    gram = (x.T @ x).toarray()
-    size = np.diagonal(gram).copy()
-    if problem.has_intercept:
-        mean = x.sum(axis=0)
-        gram -= np.outer(mean, mean / x.shape[0])
-    varies = np.flatnonzero(np.diagonal(gram) > CONSTANT * size)
-    unit = 1.0 / np.sqrt(np.diagonal(gram)[varies])
-    values, vectors = np.linalg.eigh(gram[np.ix_(varies, varies)] * np.outer(unit, unit))
-    null, out = vectors[:, values < CONSTANT * len(varies)], np.zeros(len(idx), bool)
-    out[varies] = np.abs(null).max(axis=1, initial=0.0) > np.sqrt(CONSTANT)
-    return out
 
 
 class Search:
