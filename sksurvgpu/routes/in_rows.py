@@ -104,10 +104,11 @@ def _solve_in_rows(fits):
     closer = fits.with_options(tol=CLOSER * fits.options.tol, baseline=False, verbose=0)
     small = rows.batch(batch, still / scale[:, None])
     found = replace(closer, problem=rows.problem, batch=small, scale=None).solve()
+    coefs = rows.coef_of(np.column_stack([s.coef for solutions in found for s in solutions]))
+    starts = (coefs * scale[:, None]).reshape(problem.n_columns, len(found), -1)
     ends = [[] for _ in found]
     for k in range(len(batch.lambdas)):
-        start = rows.coef_of(np.column_stack([solutions[k].coef for solutions in found]))
-        one = fits.with_batch(lambdas=batch.lambdas[k : k + 1], coef=start * scale[:, None] + still)
+        one = fits.with_batch(lambdas=batch.lambdas[k : k + 1], coef=starts[:, :, k] + still)
         for b, [solution] in enumerate(one.solve()):
             n_iter = solution.n_iter + found[b][k].n_iter
             ends[b].append(replace(solution, n_iter=n_iter))
