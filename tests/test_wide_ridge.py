@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from sksurvgpu import (
@@ -11,6 +12,7 @@ from sksurvgpu import (
     CoxLassoCCD,
     CoxLassoCV,
     FineGrayCCD,
+    Hierarchical,
     LinearCCD,
     LogisticCCD,
     PoissonCCD,
@@ -21,6 +23,7 @@ from sksurvgpu import (
     surv,
 )
 from sksurvgpu.routes import in_rows
+from sksurvgpu.solver import solve
 from sksurvgpu.solver.fits import Fits
 
 N, P = 40, 600
@@ -46,10 +49,10 @@ def table():
 @pytest.fixture
 def taken(monkeypatch):
     """Iterations of the straight fits after those in rows: none if they start at the optimum."""
-    taken, solve = [], Fits.solve
+    taken, plain = [], Fits.solve
 
     def solve_and_note(fits, on_fit=None):
-        found = solve(fits, on_fit)
+        found = plain(fits, on_fit)
         held = fits.batch.fixed
         is_wide = held is None or np.count_nonzero(~held) > held.shape[1] * in_rows.FEWEST_COLUMNS
         if fits.problem.n_columns == P and fits.batch.coef is not None and is_wide:
@@ -131,6 +134,29 @@ def test_ridges_before_other_fits_lead_there_too(table, penalty, taken, monkeypa
     n_kept = np.count_nonzero(found.coefs, axis=0)
     assert 2 <= n_kept[0] < n_kept[2] < 30
     np.testing.assert_allclose(found.coefs, expected.coefs, atol=1e-7)
+
+
+def test_classes_of_columns(table, taken, monkeypatch):
+    """Ridges of columns and of their classes, of which some coefficients have means."""
+    classes, mean = np.arange(P) // 7, np.zeros(P)
+    mean[:20] = 0.1
+    penalty = Hierarchical(classes.tolist(), between=0.5)
+    model = CoxLassoCCD(alpha=0.05, penalty=penalty, prior_mean=mean, tol=1e-9)
+    found = clone(model).fit(table["X"], table["entry"])
+    monkeypatch.setattr(in_rows, "FEWEST_COLUMNS", 10**9)
+    expected = clone(model).fit(table["X"], table["entry"])
+    assert found.n_iter_ != expected.n_iter_
+    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-7)
+    np.testing.assert_allclose(found.class_coef_, expected.class_coef_, atol=1e-7)
+
+
+def test_pilots_of_replicates_begin_in_rows(table, monkeypatch):
+    """They start from zeros, where nothing is tried: the lasso of all rows alone comes from far."""
+    calls, come_near = [], solve._come_near
+    monkeypatch.setattr(solve, "_come_near", lambda *own: calls.append(1) or come_near(*own))
+    model = CoxLassoCCD(alpha=1e-3, penalty=Adaptive())
+    bootstrap(model, table["X"], table["cox"], n_replicates=3, random_state=0)
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("standardize", [False, True])

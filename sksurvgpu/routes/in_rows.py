@@ -14,6 +14,7 @@ import numpy as np
 from ..data.by_fit import of_fit
 from ..data.design.columns import build_design
 from ..penalties import ElasticNet
+from ..penalties.parts import Parts
 from .base import Route
 
 FEWEST_COLUMNS, MOST_ROWS = 500, 8_000  # where columns are few, or rows many, X itself is as well
@@ -31,7 +32,7 @@ class InRows(Route):
         if not alike:
             return super().solve(fits, on_fit)
         ends = {}
-        if len(fits.batch.lambdas) == 1 and fits.batch.coef is not None:
+        if len(fits.batch.lambdas) == 1 and fits.batch.coef is not None and fits.batch.coef.any():
             at_start = fits.with_options(max_iter=0, verbose=0).solve()
             ends = {b: [s] for b, [s] in enumerate(at_start) if s.converged}
         others = sorted(set(range(fits.batch.n_fits)).difference(*alike))
@@ -78,7 +79,7 @@ def _are_ridges(fits):
     return (
         max(problem.given.n_rows, FEWEST_COLUMNS) < problem.n_columns
         and problem.given.n_rows <= MOST_ROWS
-        and type(batch.penalty) is ElasticNet
+        and type(batch.penalty) in (ElasticNet, Parts)
         and not np.any(batch.penalty.l1_ratio)
         and batch.lambdas.min(initial=np.inf) > 0.0
         and batch.loan is None
@@ -145,9 +146,9 @@ class _RowSpan:
         factor[: self.to_rows.shape[1]] = 1.0
         offset = batch.offset
         if still.any():
-            of_X = np.zeros((self.whole.given.n_columns, batch.n_fits))
-            of_X[self.whole.source] = still
-            known = np.hstack([self.whole.offset_of(coef) for coef in of_X.T])
+            known = np.zeros((len(self.to_rows), batch.n_fits))
+            for columns, x in _blocks(self.whole, np.flatnonzero(still.any(axis=1))):
+                known[self.whole.plan.order] += x @ still[columns]
             offset = known if offset is None else offset[:, :] + known
         nothing = dict.fromkeys(("coef", "fixed", "null", "share", "reach"))
         return replace(batch, penalty=ElasticNet(0.0), factor=factor, offset=offset, **nothing)
