@@ -107,10 +107,10 @@ def _solve_in_rows(fits):
     found = replace(closer, problem=rows.problem, batch=small, scale=None).solve()
     coefs = rows.coef_of(np.column_stack([s.coef for solutions in found for s in solutions]))
     starts = (coefs * scale[:, None]).reshape(problem.n_columns, len(found), -1)
-    ends = [[] for _ in found]
+    ends, null = [[] for _ in found], batch.null or tuple(fits.null_models())
     for k in range(len(batch.lambdas)):
-        one = fits.with_batch(lambdas=batch.lambdas[k : k + 1], coef=starts[:, :, k] + still)
-        for b, [solution] in enumerate(one.solve()):
+        own = {"lambdas": batch.lambdas[k : k + 1], "coef": starts[:, :, k] + still, "null": null}
+        for b, [solution] in enumerate(fits.with_batch(**own).solve()):
             n_iter = solution.n_iter + found[b][k].n_iter
             ends[b].append(replace(solution, n_iter=n_iter))
     return ends

@@ -14,7 +14,7 @@ import numpy as np
 from ..backends.contract import Operations, ask
 from .minimize import Quadratic, minimize_on_model
 from .problem import Loan
-from .secants import SecantTerms
+from .secants import PAIRS, SecantTerms
 
 # A model is retaken where more of the residual is left.
 STALE, STALE_IF_FRESH, STALE_IF_DEAR = 0.5, 0.05, 0.9
@@ -161,7 +161,10 @@ class LocalModel:
     def _follow(self):
         """The terms, with the pairs that are new, or all that are left once it has too many."""
         secants = self._secants
-        if self._learnt is None or self._learnt.is_full():
+        if self._learnt is not None and self._learnt.is_full():
+            secants.keep(PAIRS // 2)  # all would be written anew in every iteration
+            self._learnt = None
+        if self._learnt is None:
             self._learnt = self._new_terms()
         terms = self._learnt
         if not terms.n_applied:
