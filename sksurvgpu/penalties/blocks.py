@@ -27,7 +27,7 @@ from .elastic_net import soft_threshold
 
 LONE, UNKNOWN = -1, -2  # in place of where a block's matrix begins: no group; too large for one
 LARGEST_BLOCK = 1_000  # columns: beyond, a block is majorized by its trace
-MOST_STEPS, SETTLED = 50, 1e-3  # of majorized steps: the last move over the first
+MOST_STEPS, SETTLED = 10, 1e-3  # of majorized steps: passes go on; the last move over the first
 MOST_ROOTS, CLOSE = 60, 1e-15
 
 
