@@ -466,6 +466,11 @@ def test_of_columns_that_outnumber_the_rows_few_are_searched(rank, is_separated,
         assert np.linalg.matrix_rank(X[:, found]) == found.sum()
     assert set(sizes) == {most}
     assert not separation.is_determined(problem, np.ones(n), every)
+    X[:, 2:] = 1.0  # columns that do not vary do not count
+    problem = prepare(CoxLassoCCD(), X, surv(event, time)).problem
+    assert separation.is_determined(problem, np.ones(n), every)
+    found, n_constant = separation.find_directions(problem, np.ones(n), np.arange(p) > 1, point)
+    assert n_constant == p - 2 and not found.any()
 
 
 def test_a_search_that_is_given_up_says_so_and_names_single_columns(monkeypatch):

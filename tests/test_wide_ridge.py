@@ -172,6 +172,15 @@ def test_columns_may_be_held(table, standardize, taken, monkeypatch):
         np.testing.assert_allclose(found.curves[name], expected.curves[name], atol=1e-7)
 
 
+@pytest.mark.parametrize("penalty", [None, Adaptive(), BrokenRidge()])
+def test_columns_may_all_be_free_or_zeros(table, penalty):
+    ratio, fitted = float(penalty is not None), table["numbers"] - table["numbers"].mean()
+    for X, factor in ((table["X"], np.zeros(P)), (np.zeros((N, P)), None)):
+        model = LinearCCD(l1_ratio=ratio, penalty=penalty, penalty_factor=factor)
+        found = X @ model.fit(X, table["numbers"]).coef_
+        np.testing.assert_allclose(found - found.mean(), fitted * X.any(), atol=1e-6)
+
+
 @pytest.mark.thorough
 def test_paths_cross_validations_and_replicates(table, monkeypatch):
     X, y = table["X"], table["cox"]

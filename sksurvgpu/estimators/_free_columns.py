@@ -13,8 +13,6 @@ import numpy as np
 from scipy.linalg import lstsq, qr
 
 SLACK = 1e-9  # of a column's range; rounding errors, unless a column is far from 0, are below 1e-13
-
-
 CONSTANT = 1e-12  # share of a column's square, or of an eigenvalue, that is rounding
 DEPENDENT = 1e-8  # part of a column's size that is rounding: it follows from others
 
@@ -92,9 +90,10 @@ def few_of(problem, contests, is_free, point):
     if len(rows):
         columns = FreeColumns(problem, np.flatnonzero(is_free), rows)
         few[columns.independent(rows)] = True
-        if point is not None:
+        if point is not None and few.any():
             own = FreeColumns(problem, np.flatnonzero(few), rows)
-            point = point[0], own.like(columns, point[1], rows)
+            others = np.where(is_free, 0.0, point[1])
+            point = point[0], others + own.like(columns, point[1], rows)
     return few, point
 
 

@@ -113,10 +113,10 @@ def is_determined(problem, weight, is_free) -> bool:
     """Whether `find_undetermined` finds nothing: far quicker where there are many columns."""
     if getattr(problem.likelihood, "is_quadratic", False) and is_free.any():
         return not is_collinear(problem, weight, np.flatnonzero(is_free)).any()
-    if np.count_nonzero(is_free) > problem.plan.n_rows:
-        return False
-    search = _search_of(problem, _contests_of(problem, weight, is_free), is_free)
-    return search is None or search.finds_nothing()
+    contests = _contests_of(problem, weight, is_free)
+    if (columns := _columns_of(problem, contests, is_free)) is None:
+        return True
+    return len(columns.idx) <= problem.plan.n_rows and Search(contests, columns).finds_nothing()
 
 
 def _search(problem, contests, is_free, proves=lambda: False, coef=None):
@@ -160,10 +160,15 @@ def _contests_of(problem, weight, is_free):
 
 def _search_of(problem, contests, is_free):
     """A search over the columns that vary; None where nothing can be found."""
+    columns = _columns_of(problem, contests, is_free)
+    return None if columns is None else Search(contests, columns)
+
+
+def _columns_of(problem, contests, is_free):
     if contests is None or not len(contests.rival) or not is_free.any():
         return None
     columns = FreeColumns(problem, np.flatnonzero(is_free), contests.rows)
-    return Search(contests, columns) if len(columns.idx) else None
+    return columns if len(columns.idx) else None
 
 
 class Search:

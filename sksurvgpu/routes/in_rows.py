@@ -58,7 +58,7 @@ IN_ROWS = InRows()
 
 
 def _wide_ridges(fits):
-    """Fits that are ridges of columns that outnumber the rows; lists of those that are alike.
+    """Fits whose penalized columns are ridges and outnumber the rows; lists of those alike.
 
     These have the same penalty factors, and hold the same columns.
     """
@@ -67,7 +67,8 @@ def _wide_ridges(fits):
     batch, problem, alike = fits.batch, fits.problem, {}
     for b in range(batch.n_fits):
         factor, held = of_fit(batch.factor, b), _held(fits, b)
-        if problem.n_columns - np.count_nonzero(held) > max(problem.given.n_rows, FEWEST_COLUMNS):
+        pulled = ~held if factor is None else ~held & (factor > 0)
+        if np.count_nonzero(pulled) > max(problem.given.n_rows, FEWEST_COLUMNS):
             digest = blake2b(held.tobytes(), digest_size=16)
             digest.update(b"" if factor is None else np.ascontiguousarray(factor).tobytes())
             alike.setdefault(digest.digest(), []).append(b)
@@ -132,13 +133,14 @@ class _RowSpan:
         products = sum((x / factor[columns]) @ x.T for columns, x in _blocks(problem, pulled))
         values, vectors = np.linalg.eigh(products)
         is_there = values > SMALLEST * values[-1]
-        root, vectors = np.sqrt(values[is_there]), vectors[:, is_there]
+        is_there[-1] = True  # a design has columns, where those of X are zero
+        root, vectors = np.sqrt(np.maximum(values[is_there], 0.0)), vectors[:, is_there]
         free = [x for _, x in _blocks(problem, np.flatnonzero(moves & (factor == 0)))]
         columns = np.hstack([vectors * root, *free])
         n_columns = columns.shape[1]
         piece_ptr = np.tile([[0, problem.plan.n_pieces]], (n_columns, 1))
         small = problem.with_design(build_design(columns), np.arange(n_columns), piece_ptr)
-        return cls(problem, factor, moves, vectors / root, small)
+        return cls(problem, factor, moves, vectors / np.where(root > 0, root, 1.0), small)
 
     def batch(self, batch, still):
         """Batch of the same fits in the span of the rows, beside coefficients that are held."""
