@@ -309,6 +309,12 @@ def test_few_fits_are_needed(monkeypatch, capsys):
         ({"columns": []}, ValueError, "`columns` is empty"),
         ({"columns": [0.5]}, TypeError, "column 0.5 of type float; use its name"),
         ({"columns": [True]}, TypeError, "column True of type bool"),
+        (
+            {"estimator": CoxLassoCCD(penalty="mcp")},
+            ValueError,
+            r"\(penalty=None\) or certificate or bootstrap",
+        ),
+        ({"estimator": CoxLassoCCD(relax=0.5)}, ValueError, r"\(relax=None\) or bootstrap"),
         ({"level": 95}, ValueError, "`level` is 95"),
         ({"level": True}, ValueError, "`level` is True"),
         ({"n_points": -1}, ValueError, "`n_points` is -1"),
