@@ -3,6 +3,7 @@
 import pickle
 import re
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import pytest
@@ -103,6 +104,15 @@ def test_any_frame(kind):
         assert found.names.tolist() == expected.get_feature_names_out().tolist()
         np.testing.assert_array_equal(dense(found), dense(expected.transform(TABLE)))
     assert columns.levels_ == expected.levels_
+
+
+def test_only_columns_of_categories_are_taken_apart(monkeypatch):
+    """Beside 20,000 columns of numbers it took seconds to look at each."""
+    monkeypatch.setattr(nw.DataFrame, "iter_columns", None)
+    wide = TABLE.assign(**{f"g{j}": RNG.normal(size=N) for j in range(30)})
+    made = CategoryColumns(columns=FACTORS).fit_transform(wide)
+    assert made.names[-30:].tolist() == [f"g{j}" for j in range(30)]
+    np.testing.assert_array_equal(dense(made)[:, -30:], wide.iloc[:, -30:].to_numpy())
 
 
 def test_levels_have_the_order_of_categories():

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sksurvgpu.data.design import tables
 from sksurvgpu.data.design.columns import DENSE, INDICATOR, SPARSE, build_design
 
 FORMATS = ("csc", "csr", "coo", "bsr", "lil", "dok", "dia")
@@ -235,6 +236,22 @@ def test_pandas_input():
     assert kind["is_male"] == kind["nullable_bool"] == kind["sparse_bool"] == INDICATOR
     assert kind["sparse_int"] == INDICATOR
     assert kind["sparse"] == SPARSE
+
+
+def test_columns_of_numbers_are_read_together(monkeypatch):
+    """Thousands of slices of a wide frame of genes and flags would take longer than its fit."""
+    rng, singles, read = np.random.default_rng(0), [], tables._pandas_column
+    kinds = rng.choice(["float64", "bool", "int8", "Int64"], 300, p=[0.3, 0.3, 0.3, 0.1])
+    values = rng.integers(0, 2, (300, 5)) * rng.choice([1, 3], (300, 1))
+    columns = {f"g{j}": pd.array(values[j], dtype=kind) for j, kind in enumerate(kinds)}
+    frame = pd.DataFrame(columns)
+    monkeypatch.setattr(tables, "_pandas_column", lambda *a: singles.append(a[2]) or read(*a))
+    monkeypatch.setattr(tables, "BLOCK_VALUES", 100)
+    design = build_design(frame)
+    np.testing.assert_array_equal(to_array(design), frame.astype(float).to_numpy())
+    assert design.kind.tolist() == build_design(frame.astype(float).to_numpy()).kind.tolist()
+    alone = [repr(name) for name in frame.columns[kinds == "Int64"]]
+    assert 0 < len(alone) < 60 and singles == alone * 2
 
 
 def test_pandas_block_index_stored_zeros_and_labels():

@@ -37,6 +37,7 @@ from sksurvgpu.penalties import blocks as of_blocks
 from sksurvgpu.penalties.blocks import arrange, blocks_of_size, move_block_of, with_matrices
 from sksurvgpu.penalties.folded import FoldedPenalty
 from sksurvgpu.penalties.groups import GroupFamily
+from sksurvgpu.penalties.labels import read_labels
 from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch
 
@@ -431,6 +432,26 @@ def test_ways_to_name_groups(groups):
     found = LogisticCCD(alpha=alpha, penalty=GroupLasso(groups)).fit(table, y)
     plain = LogisticCCD(alpha=alpha, penalty=expected).fit(table, y)
     np.testing.assert_array_equal(found.coef_, plain.coef_)
+
+
+def test_names_of_columns_are_read_once():
+    """Not once for each gene of each pathway, which took longer than a fit to 20,000 genes."""
+
+    class Names(list):
+        n_read = 0
+
+        def __iter__(self):
+            self.n_read += 1
+            return super().__iter__()
+
+        def __array__(self, dtype=None, copy=None):
+            self.n_read += 1
+            return np.array(tuple(self), dtype=dtype)
+
+    for groups in ({"a": NAMES[:3], "b": NAMES[3:]}, dict.fromkeys(NAMES[:3], "a")):
+        names = Names(NAMES)
+        assert read_labels(groups, 8, names)[:3] == ["a"] * 3
+        assert names.n_read == 1
 
 
 def test_groups_from_transformers():

@@ -408,10 +408,10 @@ def test_design_and_progress(data, capsys):
     ("change", "error", "message"),
     [
         ({"estimator": object()}, TypeError, "`estimator` is of type object; pass an estimator"),
-        ({"columns": "drugs"}, ValueError, "names 'drugs', which `X` does not have; .* 'drug'"),
-        ({"columns": 9}, ValueError, "has position 9, must be from 0 to 7"),
+        ({"columns": "drugs"}, ValueError, "column 'drugs', which `X` does not have; .* 'drug'"),
+        ({"columns": 9}, ValueError, "names column 9, `X` has columns 0 to 7"),
         ({"columns": []}, ValueError, "`columns` is empty"),
-        ({"columns": [1.5]}, TypeError, "`columns` has 1.5; give names"),
+        ({"columns": [1.5]}, TypeError, "names a column 1.5 of type float; use its"),
         ({"outcomes": {}}, ValueError, "`outcomes` is empty"),
         ({"outcomes": [1]}, TypeError, "`outcomes` is of type list; pass a dict"),
         ({"at_risk": {"gout": [1]}}, ValueError, "`at_risk` names 'gout', which is none of"),

@@ -130,6 +130,31 @@ def test_a_table_stays_of_its_kind(make, kind):
         assert np.isin([1, 2], np.flatnonzero(ones.kind == INDICATOR)).all()
 
 
+def test_columns_of_a_frame_are_divided_together(monkeypatch):
+    """One after the other, the columns of 20,000 genes took half a minute."""
+    rng, n = np.random.default_rng(0), 9
+    frame = pd.DataFrame(
+        {
+            **{f"g{j}": rng.normal(size=n) for j in range(20)},
+            "flag": rng.random(n) < 0.5,
+            "count": rng.integers(0, 9, n),
+            "narrow": rng.normal(size=n).astype(np.float32),
+            "sparse": pd.arrays.SparseArray(np.where(rng.random(n) < 0.3, 5.0, 0.0)),
+            "nullable": pd.array(range(n), dtype="Int64"),
+            **{f"h{j}": rng.normal(size=n) for j in range(20)},
+        },
+        index=[f"p{i // 2}" for i in range(n)],
+    )
+    monkeypatch.setattr(pd.DataFrame, "isetitem", None)
+    for scale in ("max", "sd"):
+        prepare = PrepareColumns(scale=scale).fit(frame)
+        found = prepare.transform(frame)
+        divided = dict(zip(frame.columns, prepare.scale_, strict=True))
+        for name, column in frame.items():
+            by = divided[name]
+            pd.testing.assert_series_equal(found[name], column if by == 1 else column / by)
+
+
 def test_new_tables_get_the_same_columns_and_scales():
     prepare = PrepareColumns(redundant="drop", scale="max").fit(build_design(FRAME))
     new = FRAME * 3

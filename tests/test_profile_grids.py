@@ -147,7 +147,7 @@ def test_values_by_column():
     assert curves["feature"].to_list() == ["x0", "x0", "x2", "x2"]
     with pytest.raises(ValueError, match="`values` has none for 'x1'"):
         profile_likelihood(CoxLassoCCD(), data.X, data.y, ["x0", 1], values=given)
-    with pytest.raises(ValueError, match="`values` has position 9"):
+    with pytest.raises(ValueError, match="`values` names column 9"):
         profile_likelihood(CoxLassoCCD(), data.X, data.y, "x0", values={9: [0.0]})
 
 

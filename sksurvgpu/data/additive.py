@@ -9,7 +9,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._versioned import Versioned
-from .by_column import check_by_column, check_column_names, find_column
+from .by_column import check_by_column, check_column_names, find_columns
 from .design.beside import side_by_side
 from .design.columns import build_design
 from .design.kernels import INDICATOR
@@ -78,7 +78,7 @@ class MadeColumns(Versioned, TransformerMixin, BaseEstimator):
         if isinstance(columns, str):
             raise TypeError(f"`{argument}` is {columns!r}, must be a list: [{columns!r}].")
         names, n_columns = getattr(self, "feature_names_in_", None), self.n_features_in_
-        return np.unique([find_column(c, argument, n_columns, names) for c in columns])
+        return np.unique([*find_columns(columns, argument, n_columns, names)])
 
 
 @documented

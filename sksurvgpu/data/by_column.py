@@ -140,8 +140,8 @@ def _cut_points(column, cuts):
 def by_column(mapping, argument, n_columns, names):
     """Return {position: (column as the user named it, value)}; every column known, once."""
     found = {}
-    for column, value in mapping.items():
-        j = find_column(column, argument, n_columns, names)
+    positions = find_columns(mapping, argument, n_columns, names)
+    for j, (column, value) in zip(positions, mapping.items(), strict=True):
         if j in found:
             raise ValueError(
                 f"`{argument}` names column {j:,} of `X` twice, as {found[j][0]!r} and {column!r}."
@@ -152,33 +152,41 @@ def by_column(mapping, argument, n_columns, names):
 
 def find_column(column, argument, n_columns, names):
     """Return the position of a column given by name or position; `argument` is what names it."""
-    if is_whole(column):
-        if 0 <= column < n_columns:
-            return int(column)
-        raise ValueError(
-            f"`{argument}` names column {column}, `X` has columns 0 to {n_columns - 1:,}."
-        )
-    if not isinstance(column, str):
-        raise TypeError(
-            f"`{argument}` names a column {column!r} of type {type(column).__name__}; use its "
-            "name or position."
-        )
-    if names is None:
-        raise ValueError(
-            f"`{argument}` names column {column!r}, but `X` has no column names; use positions "
-            "or pass a DataFrame. In a pipeline call set_output(transform='pandas'), so that its "
-            "transformers keep names, or wrap those whose output is sparse in NamedColumns."
-        )
-    matches = np.flatnonzero(np.asarray(names, dtype=object) == column)
-    if matches.size == 1:
-        return int(matches[0])
-    if matches.size:
-        raise ValueError(
-            f"`{argument}` names column {column!r}, which `X` has {matches.size} times; use "
-            "positions."
-        )
-    hint = similar(column, names)
-    raise ValueError(f"`{argument}` names column {column!r}, which `X` does not have{hint}")
+    return next(find_columns([column], argument, n_columns, names))
+
+
+def find_columns(columns, argument, n_columns, names):
+    """Yield the position of each column given by name or position; names are read once."""
+    places = {}
+    for j, name in enumerate(() if names is None else names):
+        places[name] = None if name in places else j
+    for column in columns:
+        if is_whole(column):
+            if not 0 <= column < n_columns:
+                raise ValueError(
+                    f"`{argument}` names column {column}, `X` has columns 0 to {n_columns - 1:,}."
+                )
+            yield int(column)
+            continue
+        if not isinstance(column, str):
+            raise TypeError(
+                f"`{argument}` names a column {column!r} of type {type(column).__name__}; use its "
+                "name or position."
+            )
+        if names is None:
+            raise ValueError(
+                f"`{argument}` names column {column!r}, but `X` has no column names; use positions "
+                "or pass a DataFrame. In a pipeline call set_output(transform='pandas'), so that "
+                "its transformers keep names, or wrap those whose output is sparse in NamedColumns."
+            )
+        if column not in places:
+            hint = similar(column, names)
+            raise ValueError(f"`{argument}` names column {column!r}, which `X` does not have{hint}")
+        if places[column] is None:
+            raise ValueError(
+                f"`{argument}` names column {column!r}, which `X` has several times; use positions."
+            )
+        yield places[column]
 
 
 def similar(name, names) -> str:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import options
 from .additive import MadeColumns
-from .by_column import by_column, check_column_names, find_column, similar
+from .by_column import by_column, check_column_names, find_columns, similar
 from .design.columns import INDICATOR, Design, build_design
 from .design.tables import check_arrow, check_shape
 from .levels import level_text, read_levels
@@ -173,11 +173,11 @@ class CategoryColumns(MadeColumns):
                 f"`X` is of type {type(X).__name__}, and the fit was to a frame with columns of "
                 "categories; pass a frame."
             )
-        columns, names = list(frame.iter_columns()), self._names[self._is_made]
+        names = self._names[self._is_made]
         number = {name: k for k, name in enumerate(names, 1)} | {"": 0}
         found, counts = [np.empty(0, dtype=np.int32)], np.zeros(len(number), dtype=np.int64)
         for j in self._name_of:
-            of_row = self._number_rows(columns[j], j, number)
+            of_row = self._number_rows(frame.get_column(frame.columns[j]), j, number)
             count = np.bincount(of_row, minlength=len(number))
             # A stable sort of few bits is one by radix.
             rows = np.argsort(of_row.astype(np.min_scalar_type(len(names))), kind="stable")
@@ -219,19 +219,18 @@ class CategoryColumns(MadeColumns):
                     f"{type(X).__name__}, which has none; pass a frame, as pandas.DataFrame(X)."
                 )
             return {}
-        columns = dict(enumerate(frame.iter_columns()))
-        found = {j for j, column in columns.items() if isinstance(column.dtype, CATEGORICAL)}
+        found = {j for j, x in enumerate(frame.schema.values()) if isinstance(x, CATEGORICAL)}
         if self.columns is not None:
             given = [self.columns] if np.ndim(self.columns) == 0 else self.columns
             names = getattr(self, "feature_names_in_", None)
-            given = {find_column(column, "columns", len(columns), names) for column in given}
+            given = set(find_columns(given, "columns", len(frame.columns), names))
             if found - given:
                 raise ValueError(
                     f"`columns` leaves out column {frame.columns[min(found - given)]!r}, which has "
                     "no numbers; name it, too, or drop it from `X`."
                 )
             found = given
-        return {j: columns[j] for j in found}
+        return {j: frame.get_column(frame.columns[j]) for j in found}
 
     def _read_references(self, columns):
         """Levels that a dictionary has for references, by position of the column."""

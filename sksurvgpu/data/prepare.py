@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import numpy as np
-from pandas import DataFrame
+from pandas import DataFrame, concat
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -287,14 +289,22 @@ def _apply(X, columns, scale):
             taken.data = taken.data / np.repeat(scale, np.diff(taken.indptr))
         return taken.asformat(X.format)
     if hasattr(X, "iloc"):
-        taken = X.iloc[:, columns].copy()
-        for k in np.flatnonzero(scale != 1.0):
-            taken.isetitem(k, taken.iloc[:, k] / scale[k])
-        return taken
+        return _apply_to_pandas(X.iloc[:, columns], scale)
     if hasattr(X, "__dataframe__") or hasattr(X, "__arrow_c_stream__"):
         return _apply_to_frame(X, columns, scale)
     taken = np.asarray(X)[:, columns]
     return taken if (scale == 1.0).all() else taken / scale
+
+
+def _apply_to_pandas(taken, scale):
+    # Columns of float64 are divided together: one after the other, thousands take half a minute.
+    kind = np.where(taken.dtypes == np.float64, -1, np.arange(scale.size))
+    kind[scale == 1.0], parts = -2, []
+    for run, members in groupby(range(scale.size), kind.__getitem__):
+        own = [*members]
+        part = taken.iloc[:, own]
+        parts.append(part if run == -2 else part / scale[own if run == -1 else run])
+    return concat(parts, axis=1)
 
 
 def _apply_to_frame(X, columns, scale):

@@ -27,7 +27,7 @@ from ..data.by_column import (
     check_penalty_factor,
     check_prior_mean,
     check_time_varying,
-    find_column,
+    find_columns,
 )
 from ..data.checks import check_sample_weight
 from ..data.design.beside import side_by_side, spread_rows
@@ -103,8 +103,8 @@ class Sharing(NamedTuple):
             return ~found
         if isinstance(self.columns, str) or not (self.columns is None or np.iterable(self.columns)):
             raise ValueError(f'`shared` is {self.columns!r}, must be a list of columns or "all".')
-        for column in () if self.columns is None else self.columns:
-            found[find_column(column, "shared", n_columns, names)] = True
+        given = () if self.columns is None else self.columns
+        found[[*find_columns(given, "shared", n_columns, names)]] = True
         return found
 
     def penalty(self, estimator, own):

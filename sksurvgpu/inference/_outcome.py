@@ -13,9 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..backends import explain
 from ..backends.cpu.threads import fits_at_once
-from ..data.by_column import similar
+from ..data.by_column import find_columns
 from ..data.design.units import check_magnitudes, find_centers, moved
-from ..data.options import choice, is_whole
+from ..data.options import choice
 from ..data.outcomes.classes import TwoClasses
 from ..data.outcomes.fields import pack
 from ..data.vectors import as_vector, check_labels, check_row_values, encode
@@ -94,7 +94,10 @@ class SharedInput:
         n_rows, n_columns, names = self._shape
         _check_shared(self._given, n_rows)
         labels = [f"x{j}" for j in range(n_columns)] if names is None else names.tolist()
-        columns = _find_columns(columns, labels)
+        listed = [columns] if isinstance(columns, str | Integral) else columns
+        columns = [*dict.fromkeys(find_columns(listed, "columns", n_columns, labels))]
+        if not columns:
+            raise ValueError("`columns` is empty; name one or more columns of X.")
         outline = model_of(self.model).outline(n_columns, names)
         source, all_names = outline.terms.source, outline.terms.names(labels)
         self.coefs = np.array([k for j in columns for k in np.flatnonzero(source == j)])
@@ -306,25 +309,6 @@ def _check_model(model, intervals):
             f"`intervals` is {intervals!r}, which is for fits without a penalty (alpha=0); take "
             "intervals='profile'."
         )
-
-
-def _find_columns(columns, names):
-    """Positions of columns of X, each once, in the order in which they were asked for."""
-    found = {}
-    for column in [columns] if isinstance(columns, str | Integral) else columns:
-        if isinstance(column, str) and column not in names:
-            hint = similar(column, names)
-            raise ValueError(f"`columns` names {column!r}, which `X` does not have{hint}")
-        if not isinstance(column, str) and not is_whole(column):
-            raise TypeError(f"`columns` has {column!r}; give names or positions of columns of X.")
-        if not isinstance(column, str) and not 0 <= column < len(names):
-            raise ValueError(
-                f"`columns` has position {column}, must be from 0 to {len(names) - 1}."
-            )
-        found[names.index(column) if isinstance(column, str) else int(column)] = None
-    if not found:
-        raise ValueError("`columns` is empty; name one or more columns of X.")
-    return list(found)
 
 
 def _check_shared(given, n_rows):

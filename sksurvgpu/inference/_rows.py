@@ -89,14 +89,13 @@ def check_same(estimator, found) -> None:
 def require_absent(estimator, what: str, names=("bounds", "penalty", "relax")) -> None:
     """Refuse a model with parameters that would have no part in what is asked for."""
     for name in names:
-        value = getattr(estimator, name)
         known_to = penalty_of(estimator).known_to if name == "penalty" else ()
         nothing = False if name == "standardize" else None
-        if value is not nothing and what not in known_to:
-            instead = f" or take {' or '.join(known_to)}" if known_to else ""
+        if getattr(estimator, name) is not nothing and what not in known_to:
+            has_intervals = what in ("debiased", "posterior", "profile_likelihood")
+            others = [f"set_params({name}={nothing})", *known_to, *["bootstrap"] * has_intervals]
             raise ValueError(
-                f"`estimator` has `{name}`, which {what} does not know; use "
-                f"set_params({name}={nothing}){instead}."
+                f"`estimator` has `{name}`, which {what} does not know; use {' or '.join(others)}."
             )
 
 

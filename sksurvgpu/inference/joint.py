@@ -19,7 +19,7 @@ from pandas import DataFrame, Index
 from scipy.stats import chi2, f
 
 from .._tables import Result
-from ..data.by_column import find_column
+from ..data.by_column import find_columns
 from ..estimators.models.base import model_of
 from ..information.inverse import invert
 
@@ -72,7 +72,7 @@ def read_contrasts(names, columns, contrasts, values) -> tuple[np.ndarray, np.nd
     """Contrasts as a matrix, and the values that they are tested for."""
     if contrasts is None:
         chosen = [columns] if np.ndim(columns) == 0 else list(columns)
-        found = [find_column(column, "columns", len(names), names) for column in chosen]
+        found = [*find_columns(chosen, "columns", len(names), names)]
         if not found or len(set(found)) < len(found):
             raise ValueError(
                 f"`columns` is {chosen!r}; name one or more coefficients, each of them once."

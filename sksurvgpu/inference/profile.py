@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._tables import Result, counted
 from .._warnings import warn
 from ..data import options
-from ..data.by_column import similar
+from ..data.by_column import find_column, similar
 from ..data.intervals import check_level, with_ratios
 from ..data.partitioned import in_partitions
 from ..estimators._composition import penalty_of
@@ -355,16 +355,9 @@ def _choose(columns, setting, argument="columns"):
             if not found:
                 hint = similar(column, [*names, *features])
                 raise ValueError(f"`{argument}` names {column!r}, which `X` does not have{hint}")
-        elif options.is_whole(column):
-            if not 0 <= column < len(features):
-                raise ValueError(
-                    f"`{argument}` has position {column}, must be from 0 to {len(features) - 1}."
-                )
-            found = np.flatnonzero(source == column).tolist()
         else:
-            raise TypeError(
-                f"`{argument}` has {column!r}; give names or positions of columns of X."
-            )
+            place = find_column(column, argument, len(features), features)
+            found = np.flatnonzero(source == place).tolist()
         chosen |= dict.fromkeys(found)
     return np.array(list(chosen), dtype=np.int64)
 

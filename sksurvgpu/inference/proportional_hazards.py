@@ -19,7 +19,7 @@ from pandas import DataFrame, Index, Series
 from scipy.stats import chi2
 
 from .._tables import MOST_OF_A_FIT, Result, counted
-from ..data.by_column import find_column
+from ..data.by_column import find_columns
 from ..data.options import choice
 from ..estimators.fitted import fitted_of
 from ..information.views import view_of
@@ -183,7 +183,7 @@ def _positions(estimator, columns) -> np.ndarray:
     if not listed:
         raise ValueError("`columns` is empty; name one or more columns of X.")
     names = getattr(estimator, "feature_names_in_", None)
-    found = [find_column(column, "columns", n, names) for column in listed]
+    found = [*find_columns(listed, "columns", n, names)]
     if len(set(found)) < len(found):
         raise ValueError(f"`columns` is {listed!r}, which names a column twice.")
     return np.array(found)

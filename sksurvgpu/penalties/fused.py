@@ -9,13 +9,14 @@ of the optimum, so that models are minimized as matrices, by sets of equal value
 """
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from ..data.by_column import find_column
+from ..data.by_column import find_columns
 from ..data.vectors import check_numbers
 from .base import Penalty
 from .elastic_net import ElasticNet
@@ -206,11 +207,11 @@ def _read_edges(edges, n_columns, names):
         first = np.arange(n_columns - 1)
         return first, first + 1
     pairs = edges.to_numpy().tolist() if hasattr(edges, "to_numpy") else list(edges)
-    found = {}
+    found, positions = {}, find_columns(chain.from_iterable(pairs), "edges", n_columns, names)
     for pair in pairs:
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
             raise ValueError(f"`edges` has {pair!r}, must have pairs of columns.")
-        ends = [find_column(column, "edges", n_columns, names) for column in pair]
+        ends = [next(positions), next(positions)]
         if ends[0] == ends[1]:
             raise ValueError(f"`edges` has {tuple(pair)!r}, a column and itself; leave it out.")
         if tuple(sorted(ends)) in found:

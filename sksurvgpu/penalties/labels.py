@@ -3,10 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 
 import numpy as np
 
-from ..data.by_column import by_column, find_column
+from ..data.by_column import by_column, find_columns
 
 CODED = re.compile(r"(.+?)(?:\[.*\]|=.*)")  # C(x)[T.a], x[a], x=a
 FORMS = (
@@ -195,11 +196,11 @@ def _by_mapping(groups, n_columns, names):
         for j, (_, label) in by_column(groups, "groups", n_columns, names).items():
             found[j] = label
         return found
+    positions = find_columns(chain.from_iterable(groups.values()), "groups", n_columns, names)
     for label, columns in groups.items():
         if not len(columns):
             raise ValueError(f"`groups` has no column for {label!r}; leave the group out.")
-        for column in columns:
-            j = find_column(column, "groups", n_columns, names)
+        for column, j in zip(columns, positions, strict=False):
             if found[j] is not None:
                 raise ValueError(
                     f"`groups` has column {column!r} in {found[j]!r} and in {label!r}; a column "

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads, one_blas_thread
-from ..data.by_column import find_column
+from ..data.by_column import find_columns
 from ..data.by_fit import of_fit
 from ..data.options import flag, quoted
 from ..penalties import ElasticNet, PenaltySpec
@@ -106,7 +106,7 @@ class Firth(PenaltySpec):
                 f"`hold` is of type {type(listed).__name__}; give a list of columns, by name or "
                 "position."
             )
-        return [find_column(column, "hold", n_columns, names) for column in listed]
+        return [*find_columns(listed, "hold", n_columns, names)]
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ Readers return the fields of a Design in order: n_rows, kind, indptr, indices, v
 value_ptr, names.
 """
 
+from itertools import groupby
+
 import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
@@ -203,10 +205,19 @@ def _from_pandas(frame, name, may_be_empty):
     if len(labels) and all(dtype == np.float64 for dtype in frame.dtypes.unique()):
         read = _from_numpy(frame.to_numpy(), name, lambda j: repr(labels[j]))
         return *read[:-1], _names_of(labels)
+    # Columns of NumPy's types are read together: thousands of slices take longer than a fit.
+    numbers, size = np.arange(len(labels)), max(BLOCK_COLUMNS, BLOCK_VALUES // max(1, n_rows))
+    is_plain = [isinstance(dtype, np.dtype) for dtype in frame.dtypes]
+    run_of = np.where(is_plain, -1 - numbers // size, numbers)
+    runs = [[*own] for _, own in groupby(numbers, run_of.__getitem__)]
 
     def blocks():
-        for j in range(len(labels)):
-            yield _pandas_column(frame.iloc[:, j].array, n_rows, repr(labels[j]), name)
+        for first, *others in runs:
+            if is_plain[first]:
+                run = frame.iloc[:, first : first + len(others) + 1]
+                yield np.ascontiguousarray(run.to_numpy(dtype=np.float64).T)
+            else:
+                yield _pandas_column(frame.iloc[:, first].array, n_rows, repr(labels[first]), name)
 
     return _from_blocks(blocks, frame.shape, labels, name)
 
