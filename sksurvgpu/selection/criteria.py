@@ -182,8 +182,9 @@ def _open_views(path, X, y, fit_params):
         if rows is None:
             if X is None or y is None:
                 raise ValueError(
-                    "the penalty has a quadratic part, so that degrees of freedom depend on the "
-                    "data; pass `X` and `y` of the path, and what else fit_path was given."
+                    "the penalty has curvature (a quadratic part, or norms of groups), so that "
+                    "degrees of freedom depend on the data; pass `X` and `y` of the path, and what "
+                    "else fit_path was given."
                 )
             rows = open_rows(*open_fit(path.at(len(path) - 1), X), y, fit_params)
         rows.session.start(np.ascontiguousarray(coef))

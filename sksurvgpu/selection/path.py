@@ -178,8 +178,8 @@ class Path(Result):
         Parameters
         ----------
         X, y : optional
-            Data of the path. Only penalties with a quadratic part need them, whose degrees of
-            freedom are not a number of coefficients.
+            Data of the path. Only penalties with a quadratic part or of groups need them, whose
+            degrees of freedom are not a number of coefficients.
         gamma : float, default=1.0
             Of the EBIC, from 0 (the BIC) to 1.
         n_observations : float, optional
