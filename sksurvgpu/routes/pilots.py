@@ -89,11 +89,9 @@ def by_fit(values, shape):
 
 def _of_fits(batch, fits, family) -> Batch:
     """Some fits of a batch under other penalties, from zero but for what is held; no strengths."""
-    some = batch.of(fits)
-    coef = some.coef
-    if coef is not None:
-        coef = np.zeros_like(coef) if some.fixed is None else np.where(some.fixed, coef, 0.0)
-    none = np.empty((0, len(fits)))
+    some, none = batch.of(fits), np.empty((0, len(fits)))
+    is_held = some.fixed is not None and some.coef is not None
+    coef = np.where(some.fixed, some.coef, 0.0) if is_held else None
     return replace(
         some, lambdas=none, penalty=family, coef=coef, null=None, loan=None, share=None, reach=None
     )

@@ -159,7 +159,7 @@ class LocalModel:
         return product
 
     def _follow(self):
-        """The terms, with the pairs that are new, or all that are left once it has too many."""
+        """The terms, with the pairs that are new; once there are too many, of the later half."""
         secants = self._secants
         if self._learnt is not None and self._learnt.is_full():
             secants.keep(PAIRS // 2)  # all would be written anew in every iteration
