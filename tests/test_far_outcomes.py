@@ -147,7 +147,7 @@ def test_an_outcome_that_partitions_cannot_have_fails_alone():
     [
         (CoxLassoCCD(algorithm="exact"), {}, "moves one coefficient at a time"),
         (CoxLassoCCD(backend="cuda"), {}, "needs all rows on one device"),
-        (CoxLassoCCD(), {"columns": "z"}, "`columns` names 'z', which `X` does not have"),
+        (CoxLassoCCD(), {"columns": "z"}, "`columns` names column 'z', which `X` does not have"),
         (CoxLassoCCD(), {"strata": STRATA[1:]}, "`strata` has 599 entries, `X` has 600 rows"),
         (make_pipeline(StandardScaler(), CoxLassoCCD()), {}, "`X` is in partitions"),
     ],

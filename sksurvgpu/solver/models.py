@@ -14,7 +14,7 @@ import numpy as np
 from ..backends.contract import Operations, ask
 from .minimize import Quadratic, minimize_on_model
 from .problem import Loan
-from .secants import PAIRS, SecantTerms
+from .secants import SecantTerms
 
 # A model is retaken where more of the residual is left.
 STALE, STALE_IF_FRESH, STALE_IF_DEAR = 0.5, 0.05, 0.9
@@ -159,12 +159,9 @@ class LocalModel:
         return product
 
     def _follow(self):
-        """The terms, with the pairs that are new; once there are too many, of the later half."""
+        """The terms, with the pairs that are new, or all that are left once it has too many."""
         secants = self._secants
-        if self._learnt is not None and self._learnt.is_full():
-            secants.keep(PAIRS // 2)  # all would be written anew in every iteration
-            self._learnt = None
-        if self._learnt is None:
+        if self._learnt is None or self._learnt.is_full():
             self._learnt = self._new_terms()
         terms = self._learnt
         if not terms.n_applied:

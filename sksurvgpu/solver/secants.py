@@ -108,7 +108,7 @@ class SecantTerms:
     def __init__(self, rows, sign):
         self._room, self.sign = np.ascontiguousarray(rows), sign
         self.diagonal = np.square(rows) @ sign
-        self._most, self.n_applied = len(sign) + 2 * PAIRS, 0
+        self._most, self.n_applied = len(sign) + 3 * PAIRS, 0  # some go at a time
 
     @property
     def rows(self):
