@@ -32,6 +32,11 @@ P = 8
 EVERY = np.arange(P)
 
 
+def in_full(model):
+    """A quadratic model as one matrix."""
+    return model.block(np.arange(len(model.curvature)))
+
+
 def draw_definite(rng, p, rank=None):
     root = rng.normal(size=(p, 2 * p if rank is None else rank))
     return root @ root.T
@@ -61,7 +66,7 @@ class TestQuadratic:
         rng = np.random.default_rng(0)
         model = draw_quadratic(rng)
         whole, move = whole_of(model), rng.normal(size=P)
-        np.testing.assert_allclose(model.whole(), whole, rtol=1e-13)
+        np.testing.assert_allclose(in_full(model), whole, rtol=1e-13)
         np.testing.assert_allclose(model.times(move), whole @ move, rtol=1e-12)
         np.testing.assert_allclose(model.curvature, np.diagonal(whole), atol=1e-12)
         for some in (np.array([6, 1, 4]), np.array([7, 5]), EVERY[:0]):
@@ -74,8 +79,8 @@ class TestQuadratic:
 
     def test_of_a_matrix(self):
         matrix = draw_definite(np.random.default_rng(1), P)
-        np.testing.assert_array_equal(Quadratic.of_matrix(matrix).whole(), matrix)
-        steeper = Quadratic.of_matrix(matrix, 2.0 * np.diagonal(matrix)).whole()
+        np.testing.assert_array_equal(in_full(Quadratic.of_matrix(matrix)), matrix)
+        steeper = in_full(Quadratic.of_matrix(matrix, 2.0 * np.diagonal(matrix)))
         np.testing.assert_allclose(steeper, matrix + np.diag(np.diagonal(matrix)), rtol=1e-14)
 
 
@@ -425,10 +430,10 @@ class TestBases:
         matrix = draw_definite(np.random.default_rng(6), P)
         model, known = take(Diagonal, matrix, HALF)
         expected = np.diag(np.diagonal(matrix)[HALF])
-        np.testing.assert_allclose(model.quadratic().whole(), expected, rtol=1e-14)
+        np.testing.assert_allclose(in_full(model.quadratic()), expected, rtol=1e-14)
         curvature = np.column_stack([np.diagonal(matrix), np.full(P, 9.0)])
         own = Diagonal.of(Secants(), HALF, curvature)
-        np.testing.assert_array_equal(own.quadratic().whole(), model.quadratic().whole())
+        np.testing.assert_array_equal(in_full(own.quadratic()), in_full(model.quadratic()))
         assert known.asked == ["curvature"] and not model.is_matrix
         np.testing.assert_array_equal(model.lacks(EVERY), np.sort(REST))
         violation = np.arange(1.0, 1.0 + P)
@@ -443,7 +448,7 @@ class TestBases:
         every = np.concatenate([HALF, REST])
         np.testing.assert_array_equal(model.columns, every)
         expected = matrix[np.ix_(every, every)]
-        np.testing.assert_allclose(model.quadratic().whole(), expected, rtol=1e-14)
+        np.testing.assert_allclose(in_full(model.quadratic()), expected, rtol=1e-14)
         assert set(known.asked) == {"matrix"} and model.is_matrix
 
     def test_samples_keep_their_columns(self):
@@ -456,7 +461,7 @@ class TestBases:
         inside = models.KEPT * matrix[np.ix_(HALF, HALF)]
         np.fill_diagonal(inside, np.diagonal(matrix)[HALF])
         expected[:n, :n] = inside
-        np.testing.assert_allclose(model.quadratic().whole(), expected, rtol=1e-13)
+        np.testing.assert_allclose(in_full(model.quadratic()), expected, rtol=1e-13)
         assert known.asked.count("sample") == 1
         assert known.n_rows == [models.ROWS_A_COLUMN * n]
 
@@ -495,12 +500,12 @@ class TestBases:
         assert not model.loose.any() and model.curvature[2] == 0.0
         serve(known, model.loosen(np.ones(P)))
         np.testing.assert_array_equal(model.loose, [False, False, True, False])
-        whole = model.quadratic().whole()
+        whole = in_full(model.quadratic())
         np.testing.assert_array_equal(whole[2], [0.0, 0.0, 4.0, 0.0])
         np.testing.assert_array_equal(whole[:, 2], whole[2])
         serve(known, model.extend(REST))
         model._secants.learn(np.ones(P), np.linspace(1.0, 2.0, P), 1.0)
-        assert not np.delete(model.quadratic().whole()[2], 2).any()
+        assert not np.delete(in_full(model.quadratic())[2], 2).any()
 
     @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix])
     def test_columns_that_violate_join(self, kind):
@@ -518,9 +523,9 @@ class TestBases:
     def test_stiffer(self):
         matrix = draw_definite(np.random.default_rng(12), P)
         model, _ = take(SampledMatrix, matrix, EVERY)
-        before = model.quadratic().whole()
+        before = in_full(model.quadratic())
         model.stiffen()
-        added = model.quadratic().whole() - before
+        added = in_full(model.quadratic()) - before
         np.testing.assert_allclose(added, np.diag(np.diagonal(matrix)), rtol=1e-12, atol=1e-12)
 
     @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix])
@@ -531,7 +536,7 @@ class TestBases:
         model.stiffen()
         for step in rng.normal(size=(3, P)):
             pairs.learn(step, 1.2 * matrix @ step, 1.0)
-        whole = model.quadratic().whole()
+        whole = in_full(model.quadratic())
         np.testing.assert_allclose(whole @ step, 1.2 * matrix @ step, rtol=1e-8, atol=1e-8)
         assert np.linalg.eigvalsh(whole).min() > 0
 
@@ -574,7 +579,7 @@ class TestLoans:
         model = LentModel(P, Secants(), loan, weight, is_fixed)
         kept = np.flatnonzero(~is_fixed[columns])
         np.testing.assert_array_equal(model.columns, columns[kept])
-        found = model.quadratic().whole()
+        found = in_full(model.quadratic())
         np.testing.assert_allclose(found, weight * whole[np.ix_(kept, kept)], rtol=1e-12)
 
     @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix])
@@ -591,9 +596,9 @@ class TestLoans:
         loan, has = model.lent(), model.columns != 3
         np.testing.assert_array_equal(loan.columns, model.columns[has])
         taken = LentModel(P, Secants(), loan, 1.0, np.zeros(P, bool))
-        expected = model.quadratic().whole()[np.ix_(has, has)]
+        expected = in_full(model.quadratic())[np.ix_(has, has)]
         assert len(loan.sign) == 10
-        np.testing.assert_allclose(taken.quadratic().whole(), expected, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(in_full(taken.quadratic()), expected, rtol=1e-10, atol=1e-10)
 
     def test_they_stay_while_they_gain(self):
         """Where curvature alone would be taken in their place, which is worse."""
@@ -612,7 +617,7 @@ class TestLoans:
         np.testing.assert_array_equal(model.columns, [*columns, 3])
         expected = np.zeros((7, 7))
         expected[:6, :6], expected[6, 6] = whole, matrix[3, 3]
-        np.testing.assert_allclose(model.quadratic().whole(), expected, rtol=1e-12)
+        np.testing.assert_allclose(in_full(model.quadratic()), expected, rtol=1e-12)
 
 
 def draw_model(kind, rng, hessian, pairs):
@@ -644,7 +649,7 @@ class TestSecants:
     @pytest.mark.parametrize("kind", KINDS)
     def test_the_last_pair_holds(self, kind, scale, n_pairs):
         model, _, pairs, _ = self.draw(kind, n_pairs, scale)
-        whole, (step, change, *_) = model.quadratic().whole(), pairs.pairs[-1]
+        whole, (step, change, *_) = in_full(model.quadratic()), pairs.pairs[-1]
         np.testing.assert_allclose(whole @ step[model.columns], change[model.columns], atol=1e-6)
         np.testing.assert_allclose(whole, whole.T, atol=1e-8 * np.abs(whole).max())
         assert np.linalg.eigvalsh(whole).min() > 0
@@ -654,17 +659,17 @@ class TestSecants:
     def test_every_pair_is_an_update(self, kind):
         """Of Broyden, Fletcher, Goldfarb and Shanno, written out; taken one by one or at once."""
         model, hessian, pairs, rng = self.draw(kind, 1)
-        expected = model.quadratic().whole()
+        expected = in_full(model.quadratic())
         for step in rng.normal(size=(3, P)):
             change, product = hessian @ step, expected @ step
             expected = expected + np.outer(change, change) / (step @ change)
             expected -= np.outer(product, product) / (step @ product)
             pairs.learn(step, change, 1.0)
-            np.testing.assert_allclose(model.quadratic().whole(), expected, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(in_full(model.quadratic()), expected, rtol=1e-9, atol=1e-9)
         at_once, *_, later, _ = self.draw(kind, 0)
         for pair in pairs.pairs:
             later.learn(*pair[:2], 1.0)
-        np.testing.assert_allclose(at_once.quadratic().whole(), expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(in_full(at_once.quadratic()), expected, rtol=1e-9, atol=1e-9)
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_old_pairs_go(self, kind):
@@ -678,7 +683,7 @@ class TestSecants:
             if model._learnt not in stores:
                 stores.append(model._learnt)
         assert 1 < len(stores) <= 5  # else all would be written anew each time
-        np.testing.assert_allclose(found.whole() @ step, hessian @ step, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(in_full(found) @ step, hessian @ step, rtol=1e-6, atol=1e-6)
 
     @pytest.mark.parametrize("bend", [0.0, -1.0, 1e-6])
     @pytest.mark.parametrize("kind", KINDS)
@@ -686,20 +691,20 @@ class TestSecants:
         """Where slopes changed the wrong way, or hardly; by so much and no more."""
         model, _, pairs, _ = self.draw(kind)
         step, change, *_ = pairs.pairs[0]
-        before = step @ model.quadratic().whole() @ step
+        before = step @ in_full(model.quadratic()) @ step
         pairs.learn(step, bend * change, 1.0)
-        whole = model.quadratic().whole()
+        whole = in_full(model.quadratic())
         assert np.linalg.eigvalsh(whole).min() > 0
         assert step @ whole @ step == pytest.approx(DAMPING * before, rel=1e-6)
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_unknown_slopes_are_as_expected(self, kind):
         model, hessian, pairs, rng = self.draw(kind)
-        before, step = model.quadratic().whole(), rng.normal(size=P)
+        before, step = in_full(model.quadratic()), rng.normal(size=P)
         step[[2, 6]] = 0.0
         change, is_known = hessian @ step, ~np.isin(EVERY, [2, 6])
         pairs.learn(step, np.where(is_known, change, np.nan), 1.0)
-        after = model.quadratic().whole()
+        after = in_full(model.quadratic())
         expected = np.where(is_known, change, before @ step)
         np.testing.assert_allclose(after @ step, expected, rtol=1e-8, atol=1e-8)
         assert np.linalg.eigvalsh(after).min() > 0
@@ -709,23 +714,23 @@ class TestSecants:
         rng, pairs = np.random.default_rng(19), Secants()
         hessian = draw_definite(rng, P)
         model, _ = take(Diagonal, hessian, HALF, pairs=pairs)
-        before = model.quadratic().whole()
+        before = in_full(model.quadratic())
         elsewhere = np.where(np.isin(EVERY, HALF), 0.0, rng.normal(size=P))
         pairs.learn(elsewhere, hessian @ elsewhere, 1.0)
-        np.testing.assert_array_equal(model.quadratic().whole(), before)
+        np.testing.assert_array_equal(in_full(model.quadratic()), before)
         here = np.where(np.isin(EVERY, HALF), rng.normal(size=P), 0.0)
         pairs.learn(here, hessian @ here, 1.0)
-        after = model.quadratic().whole()
+        after = in_full(model.quadratic())
         np.testing.assert_allclose(after @ here[HALF], (hessian @ here)[HALF], rtol=1e-9)
 
     def test_pairs_that_are_mostly_due_to_others(self):
         rng, pairs = np.random.default_rng(33), Secants()
         hessian = draw_definite(rng, P)
         model, _ = take(Diagonal, hessian, HALF, pairs=pairs)
-        before = model.quadratic().whole()
+        before = in_full(model.quadratic())
         step = np.where(np.isin(EVERY, HALF), 0.1, 1.0)
         pairs.learn(step, hessian @ step, 1.0)
-        np.testing.assert_array_equal(model.quadratic().whole(), before)
+        np.testing.assert_array_equal(in_full(model.quadratic()), before)
 
     @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix])
     def test_columns_that_join_know_no_pair(self, kind):
@@ -736,9 +741,9 @@ class TestSecants:
         for step in rng.normal(size=(3, P)):
             step[REST] = 0.0
             pairs.learn(step, hessian @ step, 1.0)
-        before = model.quadratic().whole()
+        before = in_full(model.quadratic())
         serve(known, model.extend(REST))
-        after = model.quadratic().whole()
+        after = in_full(model.quadratic())
         np.testing.assert_allclose(after[:n, :n], before, rtol=1e-9, atol=1e-9)
         alone = np.diag(2.0 * np.diagonal(hessian)[REST])
         if kind is not OwnMatrix:
@@ -746,7 +751,7 @@ class TestSecants:
         assert np.linalg.eigvalsh(after).min() > 0
         step = rng.normal(size=P)
         pairs.learn(step, hessian @ step, 1.0)
-        whole, columns = model.quadratic().whole(), model.columns
+        whole, columns = in_full(model.quadratic()), model.columns
         np.testing.assert_allclose(whole @ step[columns], (hessian @ step)[columns], rtol=1e-8)
 
     def test_columns_without_curvature_take_no_part(self):
@@ -756,7 +761,7 @@ class TestSecants:
         model, _ = take(OwnMatrix, hessian, EVERY, pairs=pairs)
         for step in rng.normal(size=(4, P)):
             pairs.learn(step, 2.0 * hessian @ step + 0.1 * (EVERY == 3), 1.0)
-        assert not model.quadratic().whole()[3].any()
+        assert not in_full(model.quadratic())[3].any()
 
     def test_a_matrix_that_knows_the_last_pair_begins_anew(self):
         """Pairs from afar would spoil it; others are all it has to be corrected by."""

@@ -57,10 +57,6 @@ class Quadratic(NamedTuple):
         product[:coupled] += self.weight * (self.matrix @ move[:coupled])
         return product
 
-    def whole(self):
-        """All of it as one matrix."""
-        return self.block(np.arange(len(self.curvature)))
-
     def sums(self, sets):
         """Rows of the matrix added up over sets, which are rows of a sparse matrix of ones."""
         coupled, terms = len(self.matrix), self.terms
