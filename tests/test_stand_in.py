@@ -28,8 +28,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(folder):
-    """Call of a function in a process that finds the driver; what is compiled, all may load."""
-    return partial(call_on_stand_in, folder=folder, NUMBA_CACHE_DIR=str(folder))
+    """Call of a function in a process that finds the driver."""
+    return partial(call_on_stand_in, folder=folder)
 
 
 def test_a_device_is_opened(run):
