@@ -1,4 +1,4 @@
-"""Ridges with more columns than rows: their optimum, whatever way it was found."""
+"""Ridges with more columns than rows, perhaps beside lassos: their optimum, whichever way."""
 
 import numpy as np
 import pytest
@@ -98,6 +98,55 @@ def test_slopes_are_those_of_the_penalty(table, name):
     slope = slope_by_hand(X, y, X @ model.coef_ + offset)
     np.testing.assert_allclose(slope, N * 0.05 * factor * (model.coef_ - mean), atol=1e-5)
     assert model.converged_ and model.kkt_ < 1e-7
+
+
+@pytest.mark.parametrize(("name", "standardize"), [("entry", False), ("cox", True)])
+def test_slopes_of_ridges_and_lassos(table, name, standardize, taken):
+    """Every kind of column: free, with a lasso, with a part of it, and with a ridge."""
+    rng = np.random.default_rng(1)
+    X, y, alpha = table["X"] * rng.uniform(0.2, 3.0, P), table[name], 0.02
+    ratio, factor, mean = np.zeros(P), rng.uniform(0.5, 2.0, P), np.zeros(P)
+    ratio[:30], ratio[30:40], factor[40:42], mean[[5, 100]] = 1.0, 0.4, 0.0, 0.1
+    factor[42:] *= 40.0
+    options = {"penalty_factor": factor, "prior_mean": mean, "standardize": standardize}
+    model = CoxLassoCCD(alpha=alpha, l1_ratio=ratio, tol=1e-9, **options).fit(X, y)
+    scale = X.std(axis=0) if standardize else np.ones(P)
+    part, slope = scale * (model.coef_ - mean), slope_by_hand(X, y, X @ model.coef_) / scale
+    slope -= N * alpha * factor * (1.0 - ratio) * part
+    l1, is_there = N * alpha * factor * ratio, part != 0
+    assert 3 < is_there[:40].sum() < 37 and is_there[40:].all()
+    np.testing.assert_allclose(slope[is_there], (l1 * np.sign(part))[is_there], atol=1e-5)
+    assert (np.abs(slope) <= l1 + 1e-5).all()
+    assert model.converged_ and taken and not any(taken)
+
+
+CLASSES = np.arange(P) // 12
+BESIDE = {
+    "columns": {"l1_ratio": np.where(np.arange(P) < 50, 1.0, 0.0)},
+    "classes": {"penalty": Hierarchical(CLASSES.tolist(), between=1.0, above="l1")},
+}
+
+
+@pytest.mark.parametrize("options", BESIDE.values(), ids=BESIDE)
+def test_the_largest_penalty_of_lassos_beside_ridges(table, options):
+    X, y, options = table["X"], table["cox"], {**options, "tol": 1e-9}
+    largest = fit_path(CoxLassoCCD(**options), X, y, n_alphas=2, alpha_min_ratio=0.9).alpha_max
+    for share, is_there in ((1.0005, False), (0.9995, True)):
+        model = CoxLassoCCD(alpha=share * largest, **options).fit(X, y)
+        assert model.alpha_max_ == pytest.approx(largest, rel=1e-9)
+        kept = model.class_coef_ if "penalty" in options else model.coef_[:50]
+        assert kept.any() == is_there
+
+
+def test_slopes_of_classes_with_a_lasso(table):
+    X, y, alpha = table["X"], table["entry"], 0.003
+    model = CoxLassoCCD(alpha=alpha, tol=1e-9, **BESIDE["classes"]).fit(X, y)
+    slope = slope_by_hand(X, y, X @ model.coef_) / (N * alpha)
+    of_class, sums = model.class_coef_, np.bincount(CLASSES, slope)
+    np.testing.assert_allclose(model.coef_ - of_class[CLASSES], slope, atol=1e-5)
+    is_there = of_class != 0
+    assert 3 < is_there.sum() < 40 and (np.abs(sums) <= 1.0 + 1e-5).all()
+    np.testing.assert_allclose(sums[is_there], np.sign(of_class[is_there]), atol=1e-5)
 
 
 @pytest.mark.thorough(but=r"classes")

@@ -4,6 +4,7 @@ The optimum lies in the span of the rows: with the penalty factors D and
 :math:`X D^{-1/2} = L Q^T`, L square and Q with orthonormal columns, it is
 :math:`\beta = D^{-1/2} Q \gamma`, and :math:`\gamma` is the ridge of the columns of L.  That fit is
 found first; the one of X starts there, where its own conditions hold already, and are checked.
+Columns without a penalty or with a lasso stand beside those of L as they are.
 """
 
 from dataclasses import dataclass, replace
@@ -32,20 +33,16 @@ class InRows(Route):
         if not alike:
             return super().solve(fits, on_fit)
         ends = {}
-        if len(fits.batch.lambdas) == 1 and fits.batch.coef is not None and fits.batch.coef.any():
-            at_start = fits.with_options(max_iter=0, verbose=0).solve()
-            ends = {b: [s] for b, [s] in enumerate(at_start) if s.converged}
-        others = sorted(set(range(fits.batch.n_fits)).difference(*alike))
-        ways = [(others, super().solve), *((which, _solve_in_rows) for which in alike)]
-        for which, solve in ways:
-            left = [b for b in which if b not in ends]
-            if left:
-                some = replace(fits, batch=fits.batch.of(left))
-                ends |= zip(left, solve(some), strict=True)
+        batch, ends = fits.batch, {}
+        others = sorted(set(range(batch.n_fits)).difference(*alike))
+        for which, solve in ((others, super().solve), *((b, _solve_in_rows) for b in alike)):
+            if which:
+                some = replace(fits, batch=batch.of(which))
+                ends |= zip(which, solve(some), strict=True)
         if on_fit is not None:
-            for b in range(fits.batch.n_fits):
+            for b in range(batch.n_fits):
                 on_fit(b)
-        return [ends[b] for b in range(fits.batch.n_fits)]
+        return [ends[b] for b in range(batch.n_fits)]
 
     def solve_and_lend(self, fits, n_borrowers):
         first = replace(fits, batch=fits.batch.of([0]))
@@ -53,35 +50,47 @@ class InRows(Route):
             return self.solve(first)[0], None
         return super().solve_and_lend(fits, n_borrowers)
 
+    def null_model(self, fits):
+        first = replace(fits, batch=fits.batch.of([0]))
+        if not (np.any(fits.batch.penalty.l1_ratio) and _wide_ridges(first)):
+            return super().null_model(fits)
+        least = _RowSpan.of(first).fits(first).null_models()[0].lam_max
+        return _null_models(first, [least])[0]
+
 
 IN_ROWS = InRows()
 
 
 def _wide_ridges(fits):
-    """Fits whose penalized columns are ridges and outnumber the rows; lists of those alike.
+    """Fits with ridges that outnumber the rows, and all other columns; lists of those alike.
 
     These have the same penalty factors, and hold the same columns.
     """
-    if not _are_ridges(fits):
+    if not _may_be_wide(fits):
         return []
     batch, problem, alike = fits.batch, fits.problem, {}
     for b in range(batch.n_fits):
         factor, held = of_fit(batch.factor, b), _held(fits, b)
-        pulled = ~held if factor is None else ~held & (factor > 0)
-        if np.count_nonzero(pulled) > max(problem.given.n_rows, FEWEST_COLUMNS):
+        n_ridges = np.count_nonzero(~held & _are_ridges(fits, factor))
+        others = problem.n_columns - np.count_nonzero(held) - n_ridges
+        if n_ridges > max(problem.given.n_rows, FEWEST_COLUMNS, others - 1):
             digest = blake2b(held.tobytes(), digest_size=16)
             digest.update(b"" if factor is None else np.ascontiguousarray(factor).tobytes())
             alike.setdefault(digest.digest(), []).append(b)
     return list(alike.values())
 
 
-def _are_ridges(fits):
+def _are_ridges(fits, factor):
+    is_ridge = np.broadcast_to(fits.batch.penalty.l1_ratio, fits.problem.n_columns) == 0
+    return is_ridge if factor is None else is_ridge & (factor > 0)
+
+
+def _may_be_wide(fits):
     problem, batch = fits.problem, fits.batch
     return (
         max(problem.given.n_rows, FEWEST_COLUMNS) < problem.n_columns
         and problem.given.n_rows <= MOST_ROWS
         and type(batch.penalty) in (ElasticNet, Parts)
-        and not np.any(batch.penalty.l1_ratio)
         and batch.lambdas.min(initial=np.inf) > 0.0
         and batch.loan is None
         and fits.options.algorithm == "majorized"
@@ -96,73 +105,110 @@ def _held(fits, index):
 
 def _solve_in_rows(fits):
     """Solutions of wide ridges that are alike, which start at what is found in their rows' span."""
-    batch, problem, held = fits.batch, fits.problem, _held(fits, 0)
-    scale = np.ones(problem.n_columns) if fits.scale is None else fits.scale
-    factor = of_fit(batch.factor, 0)
-    rows = _RowSpan.of(problem, scale**2 if factor is None else scale**2 * factor, ~held)
-    still = np.zeros((problem.n_columns, batch.n_fits))
-    if batch.coef is not None:
-        still[held] = batch.coef[held]
+    batch, rows = fits.batch, _RowSpan.of(fits)
     closer = fits.with_options(tol=CLOSER * fits.options.tol, baseline=False, verbose=0)
-    small = rows.batch(batch, still / scale[:, None])
-    found = replace(closer, problem=rows.problem, batch=small, scale=None).solve()
+    found = rows.fits(closer).solve()
     coefs = rows.coef_of(np.column_stack([s.coef for solutions in found for s in solutions]))
-    starts = (coefs * scale[:, None]).reshape(problem.n_columns, len(found), -1)
-    ends, null = [[] for _ in found], batch.null or tuple(fits.null_models())
+    starts = coefs.reshape(len(coefs), len(found), -1)
+    ends, null = [[] for _ in found], batch.null
+    if null is None:
+        null = _null_models(fits, [solutions[0].lam_max for solutions in found])
     for k in range(len(batch.lambdas)):
-        own = {"lambdas": batch.lambdas[k : k + 1], "coef": starts[:, :, k] + still, "null": null}
+        start = starts[:, :, k] + rows.still
+        own = {"lambdas": batch.lambdas[k : k + 1], "coef": start, "null": null}
         for b, [solution] in enumerate(fits.with_batch(**own).solve()):
             n_iter = solution.n_iter + found[b][k].n_iter
             ends[b].append(replace(solution, n_iter=n_iter))
     return ends
 
 
+def _null_models(fits, largest):
+    """Null models of fits whose largest penalties are known, if a lasso stands beside ridges."""
+    if not np.any(fits.batch.penalty.l1_ratio):
+        return tuple(fits.null_models())
+    found = fits.with_batch(penalty=ElasticNet()).null_models()
+    return tuple(replace(null, lam_max=lam) for null, lam in zip(found, largest, strict=True))
+
+
 @dataclass(frozen=True)
 class _RowSpan:
-    """A problem in the span of its rows: penalized columns, and after them the free ones."""
+    """A problem in the span of the rows of its ridges; after these columns come the others."""
 
     whole: object
-    factor: np.ndarray
-    moves: np.ndarray  # bool: the others are held
+    scale: np.ndarray
+    factor: np.ndarray  # of columns, whatever their scale, as the ratio is
+    ratio: np.ndarray
+    ridges: np.ndarray  # numbers of columns
+    others: np.ndarray
+    still: np.ndarray  # (n_columns, n_fits): coefficients that are held
     to_rows: np.ndarray  # (n_rows, rank): coefficients of rows from those of L
     problem: object
 
     @classmethod
-    def of(cls, problem, factor, moves):
-        pulled = np.flatnonzero(moves & (factor > 0))
-        products = sum((x / factor[columns]) @ x.T for columns, x in _blocks(problem, pulled))
+    def of(cls, fits):
+        problem, batch, held = fits.problem, fits.batch, _held(fits, 0)
+        scale = np.ones(problem.n_columns) if fits.scale is None else fits.scale
+        factor = of_fit(batch.factor, 0)
+        ridges = np.flatnonzero(~held & _are_ridges(fits, factor))
+        others = np.setdiff1d(np.flatnonzero(~held), ridges)
+        ratio = np.broadcast_to(batch.penalty.l1_ratio, problem.n_columns)
+        unit = ratio + (1.0 - ratio) * scale
+        factor = scale * unit if factor is None else factor * scale * unit
+        products = sum((x / factor[columns]) @ x.T for columns, x in _blocks(problem, ridges))
         values, vectors = np.linalg.eigh(products)
         is_there = values > SMALLEST * values[-1]
         is_there[-1] = True  # a design has columns, where those of X are zero
         root, vectors = np.sqrt(np.maximum(values[is_there], 0.0)), vectors[:, is_there]
-        free = [x for _, x in _blocks(problem, np.flatnonzero(moves & (factor == 0)))]
-        columns = np.hstack([vectors * root, *free])
+        columns = np.hstack([vectors * root, *(x for _, x in _blocks(problem, others))])
         n_columns = columns.shape[1]
         piece_ptr = np.tile([[0, problem.plan.n_pieces]], (n_columns, 1))
         small = problem.with_design(build_design(columns), np.arange(n_columns), piece_ptr)
-        return cls(problem, factor, moves, vectors / np.where(root > 0, root, 1.0), small)
+        still = np.zeros((problem.n_columns, batch.n_fits))
+        if batch.coef is not None:
+            still[held] = batch.coef[held]
+        to_rows = vectors / np.where(root > 0, root, 1.0)
+        return cls(problem, scale, factor, ratio / unit, ridges, others, still, to_rows, small)
 
-    def batch(self, batch, still):
-        """Batch of the same fits in the span of the rows, beside coefficients that are held."""
-        factor = np.zeros(self.problem.n_columns)
-        factor[: self.to_rows.shape[1]] = 1.0
-        offset = batch.offset
-        if still.any():
-            known = np.zeros((len(self.to_rows), batch.n_fits))
-            for columns, x in _blocks(self.whole, np.flatnonzero(still.any(axis=1))):
-                known[self.whole.plan.order] += x @ still[columns]
+    def fits(self, fits):
+        """The same fits in the span of the rows, beside coefficients that are held."""
+        batch, of_rows = fits.batch, np.ones(self.to_rows.shape[1])
+        offset, still = batch.offset, np.flatnonzero(self.still.any(axis=1))
+        if len(still):
+            known = np.empty((len(self.to_rows), batch.n_fits))
+            known[self.whole.plan.order] = self._predict(self.still, still)
             offset = known if offset is None else offset[:, :] + known
-        nothing = dict.fromkeys(("coef", "fixed", "null", "share", "reach"))
-        return replace(batch, penalty=ElasticNet(0.0), factor=factor, offset=offset, **nothing)
+        own = replace(
+            batch,
+            penalty=ElasticNet(np.append(0.0 * of_rows, self.ratio[self.others])),
+            factor=np.append(of_rows, self.factor[self.others]),
+            offset=offset,
+            coef=None if batch.coef is None else self._starts(batch.coef),
+            **dict.fromkeys(("fixed", "null", "share", "reach")),
+        )
+        small = replace(fits, problem=self.problem, batch=own, scale=None)
+        if batch.null is None:
+            return small
+        largest = [batch.null_of(b).lam_max for b in range(batch.n_fits)]
+        return small.with_batch(null=_null_models(small, largest))
+
+    def _predict(self, coef, columns):
+        """Predictors of some columns, rows in the order of the plan."""
+        coef = coef / self.scale[:, None]
+        return sum(x @ coef[some] for some, x in _blocks(self.whole, columns))
+
+    def _starts(self, coef):
+        """What is nearest to coefficients of all columns, in the span of the rows."""
+        others = coef[self.others] / self.scale[self.others, None]
+        return np.vstack([self.to_rows.T @ self._predict(coef, self.ridges), others])
 
     def coef_of(self, found):
         """Coefficients of all columns from those in the span of the rows, (n_columns, n_fits)."""
         rank, out = self.to_rows.shape[1], np.zeros((self.whole.n_columns, found.shape[1]))
         of_rows = self.to_rows @ found[:rank]
-        for columns, x in _blocks(self.whole, np.flatnonzero(self.moves & (self.factor > 0))):
+        for columns, x in _blocks(self.whole, self.ridges):
             out[columns] = (x.T @ of_rows) / self.factor[columns, None]
-        out[self.moves & (self.factor == 0)] = found[rank:]
-        return out
+        out[self.others] = found[rank:]
+        return out * self.scale[:, None]
 
 
 def _blocks(problem, columns):
