@@ -68,12 +68,12 @@ def _wide_ridges(fits):
     """
     if not _may_be_wide(fits):
         return []
-    batch, problem, alike = fits.batch, fits.problem, {}
+    batch, n_rows, alike = fits.batch, fits.problem.given.n_rows, {}
     for b in range(batch.n_fits):
         factor, held = of_fit(batch.factor, b), _held(fits, b)
         n_ridges = np.count_nonzero(~held & _are_ridges(fits, factor))
-        others = problem.n_columns - np.count_nonzero(held) - n_ridges
-        if n_ridges > max(problem.given.n_rows, FEWEST_COLUMNS, others - 1):
+        others = np.count_nonzero(~held) - n_ridges
+        if n_ridges > max(n_rows, FEWEST_COLUMNS, others) and others * n_rows <= BLOCK:
             digest = blake2b(held.tobytes(), digest_size=16)
             digest.update(b"" if factor is None else np.ascontiguousarray(factor).tobytes())
             alike.setdefault(digest.digest(), []).append(b)
@@ -170,7 +170,7 @@ class _RowSpan:
         return cls(problem, scale, factor, ratio / unit, ridges, others, still, to_rows, small)
 
     def fits(self, fits):
-        """The same fits in the span of the rows, beside coefficients that are held."""
+        """Fits in the span of the rows, beside coefficients that are held."""
         batch, of_rows = fits.batch, np.ones(self.to_rows.shape[1])
         offset, still = batch.offset, np.flatnonzero(self.still.any(axis=1))
         if len(still):
@@ -197,7 +197,7 @@ class _RowSpan:
         return sum(x @ coef[some] for some, x in _blocks(self.whole, columns))
 
     def _starts(self, coef):
-        """What is nearest to coefficients of all columns, in the span of the rows."""
+        """Coefficients of the small problem that are nearest to those of all columns."""
         others = coef[self.others] / self.scale[self.others, None]
         return np.vstack([self.to_rows.T @ self._predict(coef, self.ridges), others])
 
