@@ -97,14 +97,14 @@ def _models():
 
 
 def _forms(X):
-    """Columns of ones, dense columns, and both kinds with sparse values among them."""
+    """Columns of ones, dense columns, and both kinds with sparse values, stored by row, among them."""
     ones = sp.csc_array(X)
     dense = ones.toarray() + np.random.default_rng(0).standard_normal(ones.shape)
     valued = sp.csc_array(ones)
     valued.data = 1.0 + np.arange(valued.nnz) % 3
     mixed = dense.copy()
     mixed[:, ::2] = ones[:, ::2].toarray()
-    return {"indicators": ones, "dense": dense, "mixed": mixed, "sparse values": valued}
+    return {"indicators": ones, "dense": dense, "mixed": mixed, "sparse values": valued.tocsr()}
 
 
 @renamed(models="estimators")

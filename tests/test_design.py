@@ -357,15 +357,19 @@ def sparse_input(draw):
     n_columns = draw(st.integers(1, 6))
     size = draw(st.integers(0, 300))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    values = rng.choice([0.0, 1.0, 1.0, 1.0, -2.0, 0.5], size)
+    every = [0.0, 1.0, 1.0, 1.0, -2.0, 0.5], [1.0, 3.0], [1.0]
+    values = rng.choice(draw(st.sampled_from(every)), size)
     used = rng.permutation(n_columns)[: draw(st.integers(1, n_columns))]
     coords = (rng.integers(0, n_rows, size), rng.choice(used, size))
     X = sp.coo_array((values, coords), shape=(n_rows, n_columns))
     format = draw(st.sampled_from(FORMATS))
-    if format == "csc":  # keep duplicates and disorder, which conversion would remove
-        by_column = np.argsort(coords[1], kind="stable")
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(coords[1], minlength=n_columns))])
-        X = sp.csc_array((values[by_column], coords[0][by_column], indptr), shape=X.shape)
+    if format in ("csc", "csr"):  # keep duplicates and disorder, which conversion would remove
+        major = int(format == "csc")
+        sorted_by = np.argsort(coords[major], kind="stable")
+        counts = np.bincount(coords[major], minlength=X.shape[major])
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        parts = values[sorted_by], coords[1 - major][sorted_by], indptr
+        X = (sp.csc_array if major else sp.csr_array)(parts, shape=X.shape)
     return X.asformat(format), rng.permutation(n_rows)
 
 

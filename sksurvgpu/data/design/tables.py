@@ -14,7 +14,15 @@ from pandas.api.types import is_complex_dtype, is_numeric_dtype
 
 from ..by_column import check_column_names
 from ..vectors import check_unmasked
-from .kernels import DENSE, INDICATOR, SPARSE, scan_values
+from .kernels import (
+    DENSE,
+    INDICATOR,
+    SPARSE,
+    DesignArrays,
+    count_values,
+    scan_values,
+    write_columns,
+)
 from .sparse import trusted_column, trusted_matrix
 
 # Densest 0/1 and valued columns of a dense table that are stored by row index. Time of
@@ -35,7 +43,9 @@ def read_table(X, name, may_be_empty=False):
     """Check X and return its columns; `name` is the argument's name in messages."""
     if sp.issparse(X):
         check_shape(X.shape, name, may_be_empty)
-        return _from_sparse(X, name)
+        trusted = trusted_matrix(X, name)
+        found = _from_rows(trusted, name) if trusted.format == "csr" else None
+        return _from_sparse(trusted, name) if found is None else found
     if nw.dependencies.is_pandas_dataframe(X):
         check_column_names(X.columns, name)
         return _from_pandas(X, name, may_be_empty)
@@ -103,8 +113,30 @@ def refuse_nonfinite(n_nonfinite, label, name):
         )
 
 
+def _from_rows(X, name):
+    """Columns of a matrix that is stored by rows, as encoders make; None of entries to clean up.
+
+    SciPy's conversion moves values, too: three times as much as columns of ones need.
+    """
+    is_ones = bool((X.data == 1).all())
+    data = np.empty(0) if is_ones else X.data.astype(np.float64, copy=False)
+    indices, counts = X.indices.astype(np.int32, copy=False), np.zeros((X.shape[1], 3), np.int64)
+    n_zero = count_values(indices, data, counts)
+    refuse_nonfinite(counts[:, 2], str, name)
+    if n_zero:
+        return None
+    kind = np.where(counts[:, 1] > 0, SPARSE, INDICATOR).astype(np.uint8)
+    indptr = np.concatenate([[0], np.cumsum(counts[:, 0])])
+    sizes = value_sizes(kind, indptr, X.shape[0])
+    columns = DesignArrays(
+        kind, indptr, np.empty(indptr[-1], np.int32), np.empty(sizes.sum()), packed_offsets(sizes)
+    )
+    is_whole = write_columns(X.indptr.astype(np.int64), indices, data, columns)
+    return (X.shape[0], *columns, None) if is_whole else None
+
+
 def _from_sparse(X, name):
-    csc, owned = _canonical_csc(X, name)
+    csc, owned = _canonical_csc(X)
     n_nonfinite = np.empty(csc.shape[1], dtype=np.int64)
     has_only_ones = np.empty(csc.shape[1], dtype=np.bool_)
     data = csc.data.view(np.uint8) if csc.dtype == np.bool_ else csc.data
@@ -129,10 +161,9 @@ def _from_sparse(X, name):
     return csc.shape[0], kind, indptr, indices, values, value_ptr, None
 
 
-def _canonical_csc(X, name):
+def _canonical_csc(X):
     """Return X as CSC, sorted and without duplicates, and whether its arrays are ours."""
     owned = X.format != "csc"
-    X = trusted_matrix(X, name)
     is_integer = X.dtype.kind in "iu"  # a sum of duplicates might overflow
     if is_integer and X.format in ("coo", "bsr"):
         X = X.astype(np.float64)  # conversion sums duplicates in the dtype of X
