@@ -97,7 +97,7 @@ def _models():
 
 
 def _forms(X):
-    """Columns of ones, dense columns, and both kinds with sparse values, stored by row, among them."""
+    """Columns of ones, dense columns, both among each other, and sparse values that lie by row."""
     ones = sp.csc_array(X)
     dense = ones.toarray() + np.random.default_rng(0).standard_normal(ones.shape)
     valued = sp.csc_array(ones)
