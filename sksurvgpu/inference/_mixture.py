@@ -55,15 +55,15 @@ class Distribution:
         fine = np.linspace(t[0], t[-1], N_FINE)
         below = CubicSpline(t, density).antiderivative()(fine)
         below = np.maximum.accumulate(np.clip(below / below[-1], 0.0, 1.0))
-        weight = density / density.sum() if t[0] < 0 else _by_simpson(density)
+        weight = _half_first(density)
         mean = float(weight @ value)
         return cls(value_at(fine), below, mean, float(np.sqrt(weight @ (value - mean) ** 2)))
 
 
-def _by_simpson(density):
+def _half_first(density):
+    """Shares of a density that goes on below its first value as it does above it."""
     weight = density.copy()
-    weight[1:-1:2] *= 4.0
-    weight[2:-1:2] *= 2.0
+    weight[0] *= 0.5
     return weight / weight.sum()
 
 
@@ -79,7 +79,8 @@ def mix(marginals, prior_deviations, centre, scale):
     unit = min(0.5 * narrowest, of_spread)
     reach = REACH * of_mean + abs(centre)
     t = np.linspace(-1.0, 1.0, N_MEANS) * np.arcsinh(reach / scale)
-    s = np.linspace(0.0, np.arcsinh(REACH_OF_SPREAD * of_spread / unit), N_SPREADS)
+    widest = max([REACH_OF_SPREAD * of_spread, *(abs(m.top - centre) for m in marginals)])
+    s = np.linspace(0.0, np.arcsinh(widest / unit), N_SPREADS)
     mean, spread = centre + scale * np.sinh(t), unit * np.sinh(s)
     log_density = norm.logpdf(mean, 0.0, of_mean) + np.log(np.cosh(t))
     log_density = log_density + (norm.logpdf(spread, 0.0, of_spread) + np.log(np.cosh(s)))[:, None]
@@ -89,7 +90,7 @@ def mix(marginals, prior_deviations, centre, scale):
     share = np.exp(log_density - highest)
     of_spreads = np.exp(highest[:, 0] - highest.max()) * share.sum(axis=1)
     share /= share.sum(axis=1, keepdims=True)
-    weight = _by_simpson(of_spreads)
+    weight = _half_first(of_spreads)
 
     def mean_at(t):
         return centre + scale * np.sinh(t)
@@ -99,17 +100,20 @@ def mix(marginals, prior_deviations, centre, scale):
     fine = np.linspace(t[0], t[-1], N_FINE)
     below = CubicSpline(t, share, axis=1).antiderivative()(fine)
     below /= below[:, -1:]
-    return means, spreads, _new_effect(mean_at(fine), below, spread, weight, means)
+    # a new effect may be farther away than any mean, by as much as is likely
+    reach += STEP * MOST_STEPS * spread[weight > NEGLIGIBLE].max()
+    value = mean_at(np.linspace(-1.0, 1.0, N_FINE) * np.arcsinh(reach / scale))
+    return means, spreads, _new_effect(value, mean_at(fine), below, spread, weight, means)
 
 
-def _new_effect(value, below, spread, weight, means):
+def _new_effect(value, mean, below, spread, weight, means):
     """Distribution of a normal effect around a mean, given that of the mean at every spread."""
     z = STEP * np.arange(-MOST_STEPS, MOST_STEPS + 1)
     of_z = norm.pdf(z) / norm.pdf(z).sum()
     at, total = value[::EVERY], 0.0
     for tau, share, known in zip(spread, weight, below, strict=True):
         if share > NEGLIGIBLE:
-            lower = np.interp(at[:, None] - tau * z, value, known, 0.0, 1.0)
+            lower = np.interp(at[:, None] - tau * z, mean, known, 0.0, 1.0)
             total += share * (lower @ of_z)
     deviation = np.sqrt(means.deviation**2 + weight @ spread**2)
     total = np.clip(CubicSpline(np.arange(len(at)), total)(np.arange(len(value)) / EVERY), 0.0, 1.0)
