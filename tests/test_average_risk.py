@@ -34,17 +34,16 @@ EVENT = RNG.random(N) < 0.8
 Y = surv(EVENT, TIME)
 CODE = EVENT * RNG.integers(1, 3, N)
 WEIGHT = RNG.integers(1, 4, N).astype(float)
+OFFSET = np.where(np.arange(N) % 3, 0.0, 1.5)
 SCENARIOS = {"none": {"drug": 0}, "all": {"drug": 1}, "as it is": {}}
 FREE = CoxLassoCCD(alpha=0.0, tol=1e-10)
 
 
-def mean_by_hand(model, frame, weight=None, **given):
-    found = [
-        np.average(
-            model.predict_risk(frame.assign(**changes), TIMES, **given), axis=0, weights=weight
-        )
-        for changes in SCENARIOS.values()
-    ]
+def mean_by_hand(model, frame, weight=None, offset=0.0, **given):
+    found, power = [], np.exp(offset) * np.ones(len(frame))
+    for changes in SCENARIOS.values():
+        free = 1.0 - model.predict_risk(frame.assign(**changes), TIMES, **given).to_numpy()
+        found.append(np.average(1.0 - free ** power[:, None], axis=0, weights=weight))
     return np.concatenate(found)
 
 
@@ -54,6 +53,8 @@ def mean_by_hand(model, frame, weight=None, **given):
         (FREE, Y, {}),
         (FREE, Y, {"strata": np.arange(N) % 2}),
         (FREE, Y, {"sample_weight": WEIGHT}),
+        (FREE, Y, {"sample_weight": WEIGHT, "offset": OFFSET}),
+        (FineGrayCCD(alpha=0.01), competing_risks(CODE, TIME), {"offset": OFFSET}),
         (FineGrayCCD(alpha=0.01), competing_risks(CODE, TIME), {}),
         (CauseSpecificCox(FREE, event_of_interest=2), competing_risks(CODE, TIME), {}),
         (CoxLassoCCD(alpha=0.01, time_varying={"drug": [0.5]}), Y, {}),
@@ -62,8 +63,8 @@ def mean_by_hand(model, frame, weight=None, **given):
 def test_risks_are_means_of_predictions(model, y, given):
     model = model.fit(FRAME, y, **given)
     result = average_risk(model, FRAME, y, SCENARIOS, TIMES, **given)
-    strata = {"strata": given["strata"]} if "strata" in given else {}
-    expected = mean_by_hand(model, FRAME, given.get("sample_weight"), **strata)
+    others = {name: values for name, values in given.items() if name != "sample_weight"}
+    expected = mean_by_hand(model, FRAME, given.get("sample_weight"), **others)
     np.testing.assert_allclose(result.risks["risk"], expected, atol=1e-14)
     none, everybody = result.risks["risk"].unstack("time").loc[["none", "all"]].to_numpy()
     contrasts = result.contrasts.loc["all"]
@@ -86,7 +87,8 @@ def test_intervals_are_those_of_refits(kind, monkeypatch):
     }[kind]
     y = competing_risks(CODE, TIME) if kind in ("fine-gray", "causes") else Y
     given = {"sample_weight": WEIGHT, "strata": np.arange(N) % 2} if kind == "causes" else {}
-    model, rows = model.fit(FRAME, y, **given), (FRAME, y, {})
+    given |= {"offset": OFFSET} if kind == "cox" else {}
+    model, rows = model.fit(FRAME, y, **given), (FRAME, y, given)
     if kind == "causes":
         rows = model.stack(FRAME, y, **given)
     fit = getattr(model, "joint_", model), *rows[:2]
@@ -157,6 +159,8 @@ def test_bad_scenarios_are_refused(scenarios, message):
 
 def test_other_arguments_are_refused():
     model = CauseSpecificCox(FREE).fit(FRAME, competing_risks(CODE, TIME))
+    with pytest.raises(ValueError, match="`offset` is not for `propensity` or several"):
+        average_risk(model, FRAME, competing_risks(CODE, TIME), SCENARIOS, TIMES, offset=OFFSET)
     with pytest.raises(TypeError, match="`event` is no argument of average_risk and Cause"):
         average_risk(model, FRAME, competing_risks(CODE, TIME), SCENARIOS, TIMES, event=2)
     model = make_pipeline(StandardScaler(), FREE).fit(FRAME, Y)

@@ -63,7 +63,7 @@ def test_random_effects_are_those_that_markov_chains_draw(combined):
 
 def mixture(effects, errors, prior_sd=(2.0, 0.5), n=4001):
     """Normal mixtures for mean and new effect, over a grid of spreads, in closed form."""
-    tau = np.linspace(0.0, 12 * prior_sd[1], n)
+    tau = np.linspace(0.0, max(12 * prior_sd[1], np.ptp(effects)), n)
     variance = errors**2 + tau[:, None] ** 2
     precision = 1 / variance
     total = precision.sum(axis=1) + prior_sd[0] ** -2.0
@@ -76,18 +76,21 @@ def mixture(effects, errors, prior_sd=(2.0, 0.5), n=4001):
 
 
 @pytest.mark.parametrize(
-    ("effects", "errors"),
+    ("effects", "errors", "prior_sd"),
     [
-        ([0.3, 0.1, 0.8], [0.1, 0.2, 0.3]),
-        ([0.0, 3.0], [0.02, 0.01]),
-        ([-0.4], [0.2]),
-        (np.linspace(-1, 2, 40), np.linspace(0.05, 1.0, 40)),
+        ([0.3, 0.1, 0.8], [0.1, 0.2, 0.3], (2.0, 0.5)),
+        ([0.0, 3.0], [0.02, 0.01], (2.0, 0.5)),
+        ([-0.4], [0.2], (2.0, 0.5)),
+        (np.linspace(-1, 2, 40), np.linspace(0.05, 1.0, 40), (2.0, 0.5)),
+        ([-2.0, 0.1, 2.5], [0.1, 0.1, 0.2], (0.3, 2.0)),  # new effects far beyond all means
+        ([0.0, 2.0, 4.0, 6.0], [0.02, 0.02, 0.02, 0.02], (2.0, 0.05)),  # spread beyond its prior
     ],
 )
-def test_normal_likelihoods_have_a_posterior_in_closed_form(effects, errors):
+def test_normal_likelihoods_have_a_posterior_in_closed_form(effects, errors, prior_sd):
     effects, errors = np.array(effects), np.array(errors)
-    result = combine_profiles(pd.DataFrame({"logRr": effects, "seLogRr": errors}), level=0.9)
-    tau, weight, centre, width = mixture(effects, errors)
+    sites = pd.DataFrame({"logRr": effects, "seLogRr": errors})
+    result = combine_profiles(sites, level=0.9, prior_sd=prior_sd)
+    tau, weight, centre, width = mixture(effects, errors, prior_sd)
     table, unit = result.table, np.sqrt(weight @ (width**2 + centre**2) - (weight @ centre) ** 2)
     assert table.loc["mean", "posterior_mean"] == pytest.approx(weight @ centre, abs=1e-4 * unit)
     assert table.loc["mean", "standard_error"] == pytest.approx(unit, rel=1e-4)

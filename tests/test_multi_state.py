@@ -526,7 +526,7 @@ def by_differences(rows, horizon, state, start):
         for time, generator in zip(grid[inside], generators[inside], strict=True):
             spent, now = spent + here * (time - now), time
             here = here @ sum(  # quicker than expm
-                np.linalg.matrix_power(generator, n) / math.factorial(n) for n in range(9)
+                np.linalg.matrix_power(generator, n) / math.factorial(n) for n in range(14)
             )
         return np.append(here, spent + here * (horizon - now))
 
@@ -555,10 +555,21 @@ def by_differences(rows, horizon, state, start):
     return probability(betas, still), np.sqrt(variance)
 
 
-@pytest.mark.thorough(but="ill")
-@pytest.mark.parametrize(("state", "start"), [("well", 0.0), ("well", 0.7), ("ill", 0.7)])
-def test_standard_errors_of_states_are_those_of_differences(state, start):
+@pytest.mark.thorough(but="ill|tied")
+@pytest.mark.parametrize(
+    ("state", "start", "off"),
+    [
+        ("well", 0.0, 1e-4),
+        ("well", 0.7, 1e-4),
+        ("ill", 0.7, 1e-4),
+        pytest.param("well", 0.0, 0.01, id="tied"),  # who falls ill may die at the same time
+    ],
+)
+def test_standard_errors_of_states_are_those_of_differences(state, start, off):
     rows = simulated(60)
+    if off > 1e-4:
+        begin, end = np.ceil(rows["start"]), np.ceil(rows["time"])
+        rows = rows.assign(start=begin, time=end + (end == begin))
     model, names = fitted(rows), ["well", "ill", "dead"]
     y = outcome_of(rows, names)
     X = rows[["x"]].to_numpy()
@@ -568,14 +579,14 @@ def test_standard_errors_of_states_are_those_of_differences(state, start):
         found = probability_intervals(model, X, y, [[1]], [start, 3.0], **given)
         assert found.what == what
         assert found.estimate[0, 1] == pytest.approx(estimate[place], abs=1e-8)
-        assert found.standard_errors[0, 1] == pytest.approx(error[place], rel=1e-4, abs=1e-12)
+        assert found.standard_errors[0, 1] == pytest.approx(error[place], rel=off, abs=1e-12)
         if what == "expected_time":
             assert (found.upper[0, 0], found.standard_errors[0, 0]) == (0.0, 0.0)
             assert 0.0 <= found.lower[0, 1] <= found.upper[0, 1] <= 3.0 - start
             share, whole = found.estimate[0, 1] / (3.0 - start), 3.0 - start
             slope = -error[place] / whole / ((1.0 - share) * np.log1p(-share)) if share else 0.0
             end = -np.expm1(np.log1p(-share) * np.exp(norm.isf(0.025) * slope))
-            assert found.upper[0, 1] == pytest.approx(whole * end, rel=1e-4)
+            assert found.upper[0, 1] == pytest.approx(whole * end, rel=off)
 
 
 def test_intervals_of_states_that_are_left_once_are_those_of_causes():

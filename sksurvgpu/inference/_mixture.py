@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import CubicSpline
-from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 N_MEANS, N_SPREADS, N_FINE, EVERY = 401, 81, 8001, 20
@@ -36,17 +35,10 @@ class Distribution:
 
     def densest(self, level):
         """Shortest interval that has some probability."""
-        edges = np.linspace(0.0, 1.0 - level, 201)
+        edges = np.linspace(0.0, 1.0 - level, 20_001)
         width = np.interp(edges + level, self.below, self.value)
         width -= np.interp(edges, self.below, self.value)
-        best = int(np.argmin(width))
-        around = edges[max(best - 1, 0)], edges[min(best + 1, 200)]
-
-        def width_from(edge):
-            return self.quantile(edge + level) - self.quantile(edge)
-
-        found = minimize_scalar(width_from, bounds=around, options={"xatol": 1e-12})
-        start = found.x if found.fun < width[best] else edges[best]
+        start = edges[np.argmin(width)]
         return self.quantile(start), self.quantile(start + level)
 
     @classmethod
@@ -55,15 +47,15 @@ class Distribution:
         fine = np.linspace(t[0], t[-1], N_FINE)
         below = CubicSpline(t, density).antiderivative()(fine)
         below = np.maximum.accumulate(np.clip(below / below[-1], 0.0, 1.0))
-        weight = density / density.sum() if t[0] < 0 else _by_simpson(density)
+        weight = _half_first(density)
         mean = float(weight @ value)
         return cls(value_at(fine), below, mean, float(np.sqrt(weight @ (value - mean) ** 2)))
 
 
-def _by_simpson(density):
+def _half_first(density):
+    """Shares of a density that goes on below its first value as it does above it."""
     weight = density.copy()
-    weight[1:-1:2] *= 4.0
-    weight[2:-1:2] *= 2.0
+    weight[0] *= 0.5
     return weight / weight.sum()
 
 
@@ -79,7 +71,8 @@ def mix(marginals, prior_deviations, centre, scale):
     unit = min(0.5 * narrowest, of_spread)
     reach = REACH * of_mean + abs(centre)
     t = np.linspace(-1.0, 1.0, N_MEANS) * np.arcsinh(reach / scale)
-    s = np.linspace(0.0, np.arcsinh(REACH_OF_SPREAD * of_spread / unit), N_SPREADS)
+    widest = max([REACH_OF_SPREAD * of_spread, *(abs(m.top - centre) for m in marginals)])
+    s = np.linspace(0.0, np.arcsinh(widest / unit), N_SPREADS)
     mean, spread = centre + scale * np.sinh(t), unit * np.sinh(s)
     log_density = norm.logpdf(mean, 0.0, of_mean) + np.log(np.cosh(t))
     log_density = log_density + (norm.logpdf(spread, 0.0, of_spread) + np.log(np.cosh(s)))[:, None]
@@ -89,7 +82,7 @@ def mix(marginals, prior_deviations, centre, scale):
     share = np.exp(log_density - highest)
     of_spreads = np.exp(highest[:, 0] - highest.max()) * share.sum(axis=1)
     share /= share.sum(axis=1, keepdims=True)
-    weight = _by_simpson(of_spreads)
+    weight = _half_first(of_spreads)
 
     def mean_at(t):
         return centre + scale * np.sinh(t)
@@ -99,17 +92,20 @@ def mix(marginals, prior_deviations, centre, scale):
     fine = np.linspace(t[0], t[-1], N_FINE)
     below = CubicSpline(t, share, axis=1).antiderivative()(fine)
     below /= below[:, -1:]
-    return means, spreads, _new_effect(mean_at(fine), below, spread, weight, means)
+    # a new effect may be farther away than any mean, by as much as is likely
+    reach += STEP * MOST_STEPS * spread[weight > NEGLIGIBLE].max()
+    value = mean_at(np.linspace(-1.0, 1.0, N_FINE) * np.arcsinh(reach / scale))
+    return means, spreads, _new_effect(value, mean_at(fine), below, spread, weight, means)
 
 
-def _new_effect(value, below, spread, weight, means):
+def _new_effect(value, mean, below, spread, weight, means):
     """Distribution of a normal effect around a mean, given that of the mean at every spread."""
     z = STEP * np.arange(-MOST_STEPS, MOST_STEPS + 1)
     of_z = norm.pdf(z) / norm.pdf(z).sum()
     at, total = value[::EVERY], 0.0
     for tau, share, known in zip(spread, weight, below, strict=True):
         if share > NEGLIGIBLE:
-            lower = np.interp(at[:, None] - tau * z, value, known, 0.0, 1.0)
+            lower = np.interp(at[:, None] - tau * z, mean, known, 0.0, 1.0)
             total += share * (lower @ of_z)
     deviation = np.sqrt(means.deviation**2 + weight @ spread**2)
     total = np.clip(CubicSpline(np.arange(len(at)), total)(np.arange(len(value)) / EVERY), 0.0, 1.0)

@@ -32,6 +32,7 @@ from ..patterns.risk_sets.hazards import AtomsOfStratum, HazardSpread
 from ._curves import Lines
 
 AT_ONCE = 2**23  # numbers of the new rows at work, 64 MiB an array
+N_PARTS = 32  # of a time at which a state is both left and entered
 FLAT = 1e-6  # hazard below which (e^-a - E) / a is its limit, to as many digits
 
 
@@ -78,7 +79,7 @@ class Transitions:
         kinds, of_row = np.unique(strata, axis=1, return_inverse=True)
         for k, own in enumerate(kinds.T):
             steps = [Increments.of(q, s, times[-1]) for q, s in zip(self.each, own, strict=True)]
-            grid = np.unique(np.concatenate([step.time for step in steps]))
+            grid = self._parts_of(np.unique(np.concatenate([step.time for step in steps])), steps)
             worth = _worth(grid, times, is_time)
             rows = np.flatnonzero(of_row.ravel() == k)
             n_at_once = max(1, AT_ONCE // (len(times) * len(steps) * (1 + len(grid))))
@@ -87,20 +88,36 @@ class Transitions:
                 found[rows[block]] = self._block(steps, block, grid, worth, (state, target))
         return found
 
+    def _ends(self):
+        return np.array([(q.origin, q.destination) for q in self.each]).T
+
+    def _parts_of(self, grid, steps):
+        """Times, in parts where a state is both left and entered: some go on within a time."""
+        has_event = np.array([np.isin(grid, step.time) for step in steps])
+        left, entered = (
+            [has_event[ends == state].any(axis=0) for state in self._ends().ravel()]
+            for ends in self._ends()
+        )
+        return np.repeat(grid, np.where((np.array(left) & entered).any(axis=0), N_PARTS, 1))
+
     def _block(self, steps, rows, grid, worth, states):
         """Standard errors of some rows, (n_rows, n_times)."""
-        origin, destination = np.array([(q.origin, q.destination) for q in self.each]).T
-        at = [np.searchsorted(grid, step.time) for step in steps]
+        origin, destination = self._ends()
+        at = [np.flatnonzero(np.isin(grid, step.time)) for step in steps]
+        _, place, n_parts = np.unique(grid, return_inverse=True, return_counts=True)
+        part = 1.0 / n_parts[place]
         size = np.zeros((len(rows), len(steps), len(grid)))
         for q, step in enumerate(steps):
-            size[:, q, at[q]] = step.size(rows)
+            own = np.searchsorted(step.time, grid[at[q]])
+            size[:, q, at[q]] = step.size(rows)[:, own] * part[at[q]]
         path = np.empty((len(grid) + 1, 1 + max(*origin, *destination, *states)))
         weight = np.zeros((len(rows), len(worth), *size.shape[1:]))
         _weigh(size, origin, destination, states, worth, path, weight)
         variance, amount = np.zeros((2, len(rows), len(worth)))
         slope = np.zeros((*variance.shape, len(self.information)))
         for q, step in enumerate(steps):
-            own = weight[:, :, q, at[q]]
+            first = np.searchsorted(grid[at[q]], step.time)
+            own = np.add.reduceat(weight[:, :, q, at[q]] * part[at[q]], first, axis=2)
             variance += np.einsum("ijk,ik->ij", own**2, step.variance(rows))
             moves = own * step.size(rows)[:, None]
             amount += np.abs(moves).sum(axis=2)

@@ -19,7 +19,7 @@ from sklearn.utils import _safe_indexing
 
 from .._tables import Result, counted
 from ..data.by_column import find_column
-from ..data.checks import check_horizons, check_sample_weight
+from ..data.checks import check_horizons, check_offset, check_sample_weight
 from ..data.design.columns import build_design
 from ..data.intervals import check_level, tails
 from ..data.partitioned import require_in_memory
@@ -143,6 +143,10 @@ def average_risk(
     ]
     if len(y) != len(rows[0]):
         raise ValueError(f"`y` has {len(y):,} rows, `X` has {len(rows[0]):,} rows.")
+    is_joint = isinstance(split_pipeline(estimator)[1], HazardModels)
+    scale = _relative_hazards(fit_params, len(y), is_joint or propensity is not None)
+    with np.errstate(divide="ignore"):  # a risk of 1
+        rows = [incidence(-np.log1p(-risk) * scale) for risk in rows]
     if propensity is not None:
         if bootstrap is not None:
             raise ValueError("`propensity` has intervals of its own; leave out `bootstrap`.")
@@ -152,14 +156,22 @@ def average_risk(
     risks = [weight @ own / weight.sum() for own in rows]
     draws = None
     if bootstrap is not None:
-        is_joint = isinstance(split_pipeline(estimator)[1], HazardModels)
         fit = {"X": X, "y": y, "fit_params": fit_params, "strata": strata, "times": horizons}
-        replicates = _replicate_hazards if is_joint else partial(_replicate, base=base)
+        one = partial(_replicate, base=base, scale=scale)
+        replicates = _replicate_hazards if is_joint else one
         draws = [replicates(bootstrap, estimator, table, **fit) for table in tables.values()]
     return AverageRisk.of([*tables], horizons, np.array(risks), draws, level)
 
 
-def _replicate(bootstrap, estimator, table, *, X, y, fit_params, strata, base, times):
+def _relative_hazards(fit_params, n_rows, is_refused):
+    """Factors of the hazards of rows by their offsets."""
+    offset = check_offset(fit_params.get("offset"), n_rows)
+    if offset is not None and is_refused:
+        raise ValueError("`offset` is not for `propensity` or several hazards; fit without it.")
+    return 1.0 if offset is None else np.exp(offset)[:, None]
+
+
+def _replicate(bootstrap, estimator, table, *, X, y, fit_params, strata, base, scale, times):
     """Average risks of replicates, (n_replicates, n_times)."""
     refits = None
     if getattr(bootstrap, "_columns", None):
@@ -171,7 +183,7 @@ def _replicate(bootstrap, estimator, table, *, X, y, fit_params, strata, base, t
     lines = replace(lines_of(rows, table, strata, 0.0), refit=refits)
 
     def average(hazards, weight):
-        return weight @ incidence(hazards) / weight.sum()
+        return weight @ incidence(hazards * scale) / weight.sum()
 
     return replicate(lines, bootstrap, times, base, average)
 
