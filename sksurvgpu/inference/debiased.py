@@ -191,9 +191,16 @@ def debiased(
     else:
         step, variance, known = _solve_programs(view, slope, gamma)
     error = np.sqrt(variance) * deviation
-    coef, error = np.where(known, [coef + step, error], np.nan)
-    names, effect = fitted_of(estimator).names, model_of(estimator).effect
-    return DebiasedResult(coef, estimator.coef_.copy(), error, level, method, gamma, names, effect)
+    return DebiasedResult(
+        coef=np.where(known, coef + step, np.nan),
+        penalized=estimator.coef_.copy(),
+        standard_errors=np.where(known, error, np.nan),
+        level=level,
+        method=method,
+        gamma=gamma,
+        feature_names=fitted_of(estimator).names,
+        _effect=model_of(estimator).effect,
+    )
 
 
 def _solve_programs(view, slope, gamma):

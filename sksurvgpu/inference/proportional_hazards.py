@@ -164,8 +164,14 @@ def proportional_hazards_test(
     tests = [quadratic_form(slope[own], variance[np.ix_(own, own)], size[own]) for own in members]
     scaled = scale_schoenfeld(schoenfeld, inverse, estimator.coef_)
     of_columns = None if groups is None else Series(row_of, fitted_of(estimator).names[tested])
-    table, scaled, name = _table(tests, names), scaled[:, tested], _name_of(transform)
-    return ProportionalHazardsResult(table, time, transformed, scaled, name, of_columns)
+    return ProportionalHazardsResult(
+        table=_table(tests, names),
+        time=time,
+        transformed_time=transformed,
+        residuals=scaled[:, tested],
+        transform=_name_of(transform),
+        row_of=of_columns,
+    )
 
 
 def _positions(estimator, columns) -> np.ndarray:

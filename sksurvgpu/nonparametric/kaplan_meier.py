@@ -219,8 +219,16 @@ def kaplan_meier(
         columns |= dict(zip(["band_lower", "band_upper"], bounds, strict=True))
     table = counts_table(counts, rows, events).assign(**columns)
     is_stratified = groups is not None and rows.stratum is not None
-    entries = entries_of(rows)
-    return KaplanMeier(table, rows.labels, level, interval, robust, band, entries, is_stratified)
+    return KaplanMeier(
+        table=table,
+        groups=rows.labels,
+        level=level,
+        interval=interval,
+        robust=robust,
+        band=band,
+        _entries=entries_of(rows),
+        _is_stratified=is_stratified,
+    )
 
 
 def _greenwood(counts):
