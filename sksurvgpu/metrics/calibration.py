@@ -8,7 +8,7 @@ from pandas import DataFrame, RangeIndex, Series
 from .._calls import called_as, renamed, renamed_attribute
 from .._tables import Result
 from ..data import options
-from ..data.vectors import as_array
+from ..data.vectors import as_array, check_order
 from ..nonparametric.risk import observed_risk, risk_interval
 from .observed import (
     ObservedOutcome,
@@ -210,7 +210,6 @@ def read_at_horizon(y, risk, horizon, event_of_interest):
     """Outcome, risks and horizon, which of a binary outcome is a made one."""
     if horizon is None:
         return *_read_binary(y, risk), 1.0
-    _check_outcome(y)
     outcome = read_observed(y, "y", event_of_interest, may_be_flags=not is_competing(risk))
     check_same_event(risk, event_of_interest, y)
     [risk] = read_risks(_at(risk, horizon), horizon, len(outcome.time), "y")[0].T
@@ -227,6 +226,7 @@ def _distribution(risk):
 
 def _read_binary(y, risk):
     """A binary outcome as one with a horizon of 1, which all others outlive, and its risks."""
+    check_order(y=y, risk=risk)
     y = as_array(y, "y")
     if y.dtype.names is not None:
         raise ValueError("`horizon` is missing, the time of `risk`; an outcome with times has one.")
@@ -238,15 +238,6 @@ def _read_binary(y, risk):
     [values] = read_risks(values, [1.0], len(y), "y")[0].T
     status = (y == 1).astype(np.uint8)
     return ObservedOutcome(status, np.where(status == 1, 1.0, 2.0), "y"), values
-
-
-def _check_outcome(y):
-    if not isinstance(y, np.ndarray):
-        raise TypeError(
-            f"`y` is of type {type(y).__name__}, must be a structured array; build it with "
-            "sksurvgpu.surv(event, time), for several kinds of event with "
-            "sksurvgpu.competing_risks(event, time)."
-        )
 
 
 def check_horizon(horizon):

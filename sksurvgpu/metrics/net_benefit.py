@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 from pandas import DataFrame, Index
 
-from ..data.vectors import check_numbers
+from ..data.vectors import check_numbers, check_order
 from ..nonparametric.risk import observed_risk
 from .calibration import check_horizon, read_at_horizon
 
@@ -72,6 +72,7 @@ def net_benefit(y, risk, horizon=None, *, thresholds=None, event_of_interest=1):
             f"`risk` has the names {list(given)}; pass risks under other names than 'all' and "
             "'none', those of at least one model."
         )
+    check_order(**{f"risk[{name!r}]": one for name, one in given.items()})
     thresholds = _check_thresholds(thresholds)
     read = {
         name: read_at_horizon(y, one, horizon, event_of_interest) for name, one in given.items()
