@@ -21,6 +21,7 @@ from .prepare import documented, fewest_rows, header_of, input_names
 CHOICES = {"missing": ("level", "mode", "error"), "unknown": ("zeros", "other", "missing", "error")}
 REFERENCES = None, "first", "most_frequent"
 OTHER, MISSING = "other", "missing"  # levels that are made
+FLAGS = {"False": "0", "True": "1", "0": "False", "1": "True"}  # by the text of equal numbers
 CATEGORICAL = nw.Categorical, nw.Enum, nw.String, nw.Object
 MOST_LEVELS = 10_000
 # Columns of more levels, each of them in one row, are identifiers, which small tables need not be.
@@ -52,7 +53,7 @@ class CategoryColumns(MadeColumns):
     unknown : {"zeros", "other", "missing", "error"}, default="zeros"
         What becomes of levels that the fit did not have: 0 in all columns, as the reference has;
         what becomes of rare or of missing ones, and zeros where the fit had none of these; or an
-        error.
+        error. 0 and 1 are known as False and True, and these as 0 and 1.
     min_count : int or float, default=1
         Levels in fewer rows, or for a number below 1 in a smaller share of the rows, are joined to
         a level "other", but for a `reference` that is named. A category in no row has no column,
@@ -148,7 +149,8 @@ class CategoryColumns(MadeColumns):
                 called = {x: "" if x == reference else f"{label}={x}" for x in levels}
                 made = [called[level] for level in levels if called[level]]
                 self.levels_[str(label)] = levels
-                self._name_of[j] = called | {key: called[level] for key, level in becomes.items()}
+                known = called | {key: called[level] for key, level in becomes.items()}
+                self._name_of[j] = {FLAGS[key]: known[key] for key in FLAGS if key in known} | known
                 for key, level in becomes.items():
                     shown = MISSING if key is None else key
                     lines.append((str(label), shown, rows[key], called[level]))
@@ -314,8 +316,7 @@ class CategoryColumns(MadeColumns):
                 f"`X` column {label!r} has {what} in row {row:,}, which the fit has not seen; set "
                 "`unknown`, or leave out such rows."
             )
-        instead = {"other": OTHER, "missing": None}.get(self.unknown)
-        instead = "" if self.unknown == "zeros" else name_of.get(instead, "")
+        instead = name_of.get({"other": OTHER, "missing": None}.get(self.unknown, 0), "")
         return np.array([number[name_of.get(key, instead)] for key in keys])[codes]
 
     def _read_numbers(self, frame):
