@@ -162,6 +162,18 @@ def test_unknown_levels():
         shown(contrary, ["new"])
 
 
+def test_a_column_without_any_known_level_warns():
+    """Another spelling, in a file from elsewhere, made everybody a reference person."""
+    columns = CategoryColumns().fit(SMALL)
+    with pytest.warns(
+        UserWarning, match=r"'k' has none of the levels of the fit \('a', 'b', 'c'\)"
+    ):
+        assert shown(columns, ["A", "B "]) == ["", ""]
+    for one in (["A", "A"], ["A", "b"]):
+        assert shown(columns, one)[0] == ""
+    assert shown(CategoryColumns(unknown="other", min_count=2).fit(SMALL), ["A", "B"])[0]
+
+
 def test_rare_levels_are_one():
     rare = CategoryColumns(min_count=2, reference="most_frequent").fit(SMALL)
     assert rare.levels_["k"] == ["a", "b", "other"]

@@ -10,6 +10,7 @@ from pandas import DataFrame
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._warnings import warn
 from . import options
 from .additive import MadeColumns
 from .by_column import by_column, check_column_names, find_columns, similar
@@ -237,8 +238,7 @@ class CategoryColumns(MadeColumns):
     def _read_references(self, columns):
         """Levels that a dictionary has for references, by position of the column."""
         if not isinstance(self.reference, Mapping):
-            remark = " or a dictionary {column: level}"
-            options.choice(self.reference, "reference", REFERENCES, remark)
+            options.choice(self.reference, "reference", REFERENCES, " or a dictionary of levels")
             return {}
         names = getattr(self, "feature_names_in_", None)
         given = by_column(self.reference, "reference", self.n_features_in_, names)
@@ -315,6 +315,12 @@ class CategoryColumns(MadeColumns):
             raise ValueError(
                 f"`X` column {label!r} has {what} in row {row:,}, which the fit has not seen; set "
                 "`unknown`, or leave out such rows."
+            )
+        if self.unknown == "zeros" and is_new.all() and np.ptp(codes) > 0:
+            seen = ", ".join(map(repr, self.levels_[str(label)][:3]))
+            warn(
+                f"`X` column {label!r} has none of the levels of the fit ({seen}), and is 0 in all "
+                "of its columns; write levels as there, or set `unknown`."
             )
         instead = name_of.get({"other": OTHER, "missing": None}.get(self.unknown, 0), "")
         return np.array([number[name_of.get(key, instead)] for key in keys])[codes]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
+import narwhals as nw
 import numpy as np
 from pandas import DataFrame, concat
 from scipy.sparse import issparse
@@ -310,8 +311,6 @@ def _apply_to_pandas(taken, scale):
 
 
 def _apply_to_frame(X, columns, scale):
-    import narwhals as nw
-
     frame = nw.from_native(X, eager_only=True)
     chosen = [frame.columns[j] for j in columns]
     scaled = np.flatnonzero(scale != 1.0)

@@ -52,7 +52,7 @@ class Calibration(Result):
         Calibration ``intercept`` and ``slope``: ``estimate``, ``standard_error``, ``lower`` and
         ``upper``. They are 0 and 1 where risks are right; a slope below 1 is that of risks too
         far apart, as of a model that has learnt too much of its own rows. NaN with a risk of 0, of
-        a binary outcome also of 1.
+        a binary outcome also of 1, and a slope where none is best, as of cases with all high risks.
 
     Examples
     --------
@@ -189,7 +189,9 @@ def calibration(
     1      334      41       0.17      0.16   0.12   0.21
     2      166      42       0.34      0.32   0.24   0.41
     """
-    _check_options(horizon, n_groups, level)
+    check_horizon(horizon)
+    options.whole(n_groups, "n_groups", 1)
+    options.number(level, "level", "must lie between 0 and 1, e.g. 0.95", above=0, below=1)
     outcome, risk, until = read_at_horizon(y, risk, horizon, event_of_interest)
     observed, *limits = _observe(outcome, slice(None), until, level)
     values = 1.0 * (outcome.status == 1) if horizon is None else pseudo_values(outcome, until)
@@ -244,12 +246,6 @@ def check_horizon(horizon):
     """Check one horizon, which a binary outcome has none of."""
     if horizon is not None and not (options.is_number(horizon) and 0 <= horizon < np.inf):
         raise ValueError(f"`horizon` is {horizon!r:.40}, must be one finite number of at least 0.")
-
-
-def _check_options(horizon, n_groups, level):
-    check_horizon(horizon)
-    options.whole(n_groups, "n_groups", 1)
-    options.number(level, "level", "must lie between 0 and 1, e.g. 0.95", above=0, below=1)
 
 
 def _at(risk, horizon):
