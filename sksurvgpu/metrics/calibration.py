@@ -14,6 +14,7 @@ from .observed import (
     ObservedOutcome,
     check_rising,
     check_same_event,
+    has_horizons,
     is_competing,
     nearest_horizon,
     read_observed,
@@ -235,8 +236,7 @@ def _read_binary(y, risk):
     if y.ndim != 1 or not np.isin(y, (0, 1)).all():
         raise ValueError("`y` has values other than 0 and 1; pass booleans or 0/1, one a row.")
     values = as_array(risk, "risk")
-    if values.ndim == 2 and values.shape[1] == 2:  # of both classes
-        values = values[:, 1]
+    values = values[:, 1] if values.shape[1:] == (2,) else values  # of both classes
     [values] = read_risks(values, [1.0], len(y), "y")[0].T
     status = (y == 1).astype(np.uint8)
     return ObservedOutcome(status, np.where(status == 1, 1.0, 2.0), "y"), values
@@ -250,7 +250,7 @@ def check_horizon(horizon):
 
 def _at(risk, horizon):
     """Risks by one horizon out of a table with a column for each."""
-    if not isinstance(risk, DataFrame) or risk.columns.name != "time":
+    if not has_horizons(risk):
         return risk
     if horizon not in risk.columns:
         raise ValueError(
