@@ -269,8 +269,8 @@ def concordance(
     float
         Between 0 and 1; 0.5 for risks that say nothing. Without starts, strata and
         `sample_weight` it equals the first result of ``sksurv.metrics.concordance_index_censored``,
-        and weighted for censoring that of ``concordance_index_ipcw``, and R's
-        ``survival::concordance(timewt="n/G2")``, where no event is tied with a censoring.
+        and weighted for censoring that of ``concordance_index_ipcw`` (of events before its ``tau``)
+        and R's ``survival::concordance(timewt="n/G2")``, where no event is tied with a censoring.
 
     Examples
     --------
