@@ -143,8 +143,8 @@ class PoissonCCD(RegressorMixin, PenalizedModel):
 
 def _deviance(value, predictor, weight):
     """Poisson deviance, from the logarithm of the mean."""
-    observed = np.where(value > 0, value * predictor, 0.0)  # 0 where the mean may be 0, too
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        observed = np.where(value > 0, value * predictor, 0.0)  # 0 where the mean may be 0, too
         return 2.0 * weight @ (xlogy(value, value) - observed - value + np.exp(predictor))
 
 
