@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 from sklearn.compose import ColumnTransformer
@@ -9,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
 from sksurvgpu import (
+    CategoryColumns,
     CauseSpecificCox,
     CoxLassoCCD,
     FineGrayCCD,
@@ -45,6 +48,16 @@ def mean_by_hand(model, frame, weight=None, offset=0.0, **given):
         free = 1.0 - model.predict_risk(frame.assign(**changes), TIMES, **given).to_numpy()
         found.append(np.average(1.0 - free ** power[:, None], axis=0, weights=weight))
     return np.concatenate(found)
+
+
+def test_frames_of_other_libraries_have_categories():
+    frame = FRAME.assign(site=np.where(FRAME["age"] > 60, "north", "south"))
+    pipe = make_pipeline(CategoryColumns(), CoxLassoCCD(alpha=0.01)).fit(frame, Y)
+    scenarios = {"none": {"drug": 0}, "north": {"drug": 1, "site": "north"}}
+    expected = average_risk(pipe, frame, Y, scenarios, TIMES).risks
+    for given in (pl.DataFrame(frame.to_dict("list")), pa.table(frame.to_dict("list"))):
+        risks = average_risk(pipe, given, Y, scenarios, TIMES).risks
+        pd.testing.assert_frame_equal(risks, expected)
 
 
 @pytest.mark.parametrize(

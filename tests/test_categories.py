@@ -137,6 +137,16 @@ def test_missing_entries():
     assert shown(CategoryColumns(columns="k").fit(numbers), [2, None]) == ["k=2", "k=missing"]
 
 
+@pytest.mark.parametrize(("fitted", "new"), [([True, False], [1, 0]), ([1, 0], [True, False])])
+def test_flags_are_zeros_and_ones(fitted, new):
+    """As all were unknown, scenarios and files with the other kind predicted the same for all."""
+    encoder = CategoryColumns(columns=["flag"], unknown="error").fit(pd.DataFrame({"flag": fitted}))
+    found = encoder.transform(pd.DataFrame({"flag": new})).to_scipy().toarray()
+    assert found.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    both = CategoryColumns().fit(pd.DataFrame({"text": ["True", "1"]}))
+    assert both.transform(pd.DataFrame({"text": ["1"]})).to_scipy().toarray().tolist() == [[1, 0]]
+
+
 def test_unknown_levels():
     found = [CategoryColumns(unknown=u, min_count=2).fit(SMALL) for u in ("zeros", "other")]
     assert [shown(columns, ["new", "c"]) for columns in found] == [["", "k=other"], ["k=other"] * 2]
@@ -150,6 +160,18 @@ def test_unknown_levels():
     contrary = CategoryColumns(unknown="missing", missing="error").fit(SMALL.dropna())
     with pytest.raises(ValueError, match="'k' has level 'new' in row 0"):
         shown(contrary, ["new"])
+
+
+def test_a_column_without_any_known_level_warns():
+    """Another spelling, in a file from elsewhere, made everybody a reference person."""
+    columns = CategoryColumns().fit(SMALL)
+    with pytest.warns(
+        UserWarning, match=r"'k' has none of the levels of the fit \('a', 'b', 'c'\)"
+    ):
+        assert shown(columns, ["A", "B "]) == ["", ""]
+    for one in (["A", "A"], ["A", "b"]):
+        assert shown(columns, one)[0] == ""
+    assert shown(CategoryColumns(unknown="other", min_count=2).fit(SMALL), ["A", "B"])[0]
 
 
 def test_rare_levels_are_one():

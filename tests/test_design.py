@@ -223,6 +223,15 @@ def pandas_frame():
     )
 
 
+def test_flags_of_arrow_in_pandas():
+    pytest.importorskip("pyarrow")
+    flags = pd.DataFrame({"flag": pd.array([True, False, True], dtype="bool[pyarrow]")})
+    assert to_array(build_design(flags)).tolist() == [[1.0], [0.0], [1.0]]
+    flags.loc[1, "flag"] = None
+    with pytest.raises(ValueError, match=r"`X` has 1 NaN or infinite value.*in column 'flag'"):
+        build_design(flags)
+
+
 def test_pandas_input():
     frame = pandas_frame()
     design = build_design(frame)

@@ -130,6 +130,14 @@ def test_a_table_stays_of_its_kind(make, kind):
         assert np.isin([1, 2], np.flatnonzero(ones.kind == INDICATOR)).all()
 
 
+@pytest.mark.parametrize(
+    "make", [pa.table, lambda x: pa.table(x).to_pandas(types_mapper=pd.ArrowDtype)]
+)
+def test_flags_of_arrow_are_divided(make):
+    found = PrepareColumns(scale="sd").fit_transform(make({"flag": [True, False, True, False]}))
+    np.testing.assert_allclose(build_design(found).to_scipy().toarray().ravel(), [2, 0, 2, 0])
+
+
 def test_columns_of_a_frame_are_divided_together(monkeypatch):
     """One after the other, the columns of 20,000 genes took half a minute."""
     rng, n = np.random.default_rng(0), 9

@@ -87,6 +87,7 @@ def test_poisson_score_is_the_share_of_the_deviance(weight):
         assert model.score(X, COUNT, weight, exposure) == pytest.approx(expected, rel=1e-10)
     null = poisson(alpha=100.0).fit(X, COUNT, weight, exposure=EXPOSURE)
     assert null.score(X, COUNT, weight, exposure=EXPOSURE) == pytest.approx(0.0, abs=1e-9)
+    assert model.score(X, 0 * COUNT, weight) == 0.0  # a fold without events, and no warning
 
 
 def test_counts_beyond_floating_point_are_infinite():

@@ -16,6 +16,7 @@ from sksurvgpu import (
     CoxLassoCCD,
     CoxLassoCV,
     FineGrayCCD,
+    SurvivalKFold,
     as_sksurv,
     competing_risks,
     fit_path,
@@ -180,3 +181,14 @@ def test_scorers_of_strata_that_are_passed():
         assert np.isfinite(cross_validated(SCORERS[name](CoxLassoCCD()), **strata)).all()
     with pytest.raises(ValueError, match=rf"cannot pass `strata`.* {BY_ITSELF}"):
         cross_validated(SCORERS["brier"](CoxLassoCCD()), **strata)
+
+
+def test_groups_are_routed_to_folds():
+    y, folds = surv(CODE > 0, TIME), SurvivalKFold(3, random_state=0)
+    group = np.arange(len(y)) // 4
+    expected = cross_val_score(CoxLassoCCD(), X, y, cv=list(folds.split(X, y, group)))
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = cross_val_score(CoxLassoCCD(), X, y, cv=folds, params={"groups": group})
+        plain = cross_val_score(CoxLassoCCD(), X, y, cv=folds)
+    np.testing.assert_array_equal(found, expected)
+    assert (plain != expected).any()

@@ -19,6 +19,7 @@ from sksurvgpu.metrics import (
     auc_competing,
     brier_score,
     brier_score_competing,
+    calibration,
     integrated_brier_score,
     integrated_brier_score_competing,
 )
@@ -289,6 +290,17 @@ def test_the_best_order_is_no_better_than_one():
         is_case = (y["event"] == 1) & (y["time"] <= horizon)
         risk = 0.5 * is_case + 0.4 * rng.random(60)
         assert 1 - 1e-12 < auc_competing(y, y, risk, horizon).iloc[0] <= 1.0
+
+
+def test_columns_that_were_renamed_have_no_horizons():
+    codes, time, risk = draw(3)
+    y, renamed = surv(codes == 1, time), table(risk).set_axis(["early", "mid", "late"], axis=1)
+    renamed.columns.name = "time"  # as after `rename`
+    pd.testing.assert_series_equal(auc(y, y, renamed, TIMES), auc(y, y, risk, TIMES))
+    one = calibration(y, renamed[["mid"]], TIMES[1]).groups
+    pd.testing.assert_frame_equal(one, calibration(y, risk[:, 1], TIMES[1]).groups)
+    with pytest.raises(ValueError, match="`times` is missing; pass the horizon of each column"):
+        auc(y, y, renamed)
 
 
 def test_strata_are_not_used():

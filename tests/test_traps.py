@@ -12,12 +12,16 @@ from sksurvgpu import (
     CauseSpecificCox,
     CoxLassoCCD,
     CoxLassoCV,
+    FineGrayCCD,
     GroupLasso,
     LinearCCD,
+    LogisticCCD,
     MultiStateCox,
+    PoissonCCD,
     bootstrap,
     case_series,
     competing_risks,
+    curve_intervals,
     matched,
     multi_state,
     screen,
@@ -27,6 +31,7 @@ from sksurvgpu import (
 )
 from sksurvgpu.cohort import balance, incidence_rate
 from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.metrics import calibration, concordance, concordance_competing, net_benefit
 from sksurvgpu.nonparametric import kaplan_meier
 
 SHUFFLED = "in another order, and rows are taken as they stand; pass"
@@ -93,6 +98,45 @@ def test_rows_beside_fits_in_different_orders(table):
         lambda: wald(cox, X, y, cluster=other),
         lambda: BayesianLasso(**few).fit(X, table["time"], sample_weight=other),
         lambda: BayesianMultinomialLogistic(**few).fit(X, other),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=SHUFFLED):
+            call()
+
+
+@pytest.mark.parametrize("estimator", [LinearCCD, LogisticCCD, PoissonCCD])
+def test_scores_of_vectors_in_different_orders(table, estimator):
+    X, y = table[["x", "z"]], table["event"].astype(int)
+    model, other = estimator(alpha=0.001).fit(X, y), y.sample(frac=1, random_state=0)
+    for call in (model.score, model.log_likelihood):
+        with pytest.raises(ValueError, match=SHUFFLED):
+            call(X, other)
+        with pytest.raises(ValueError, match=SHUFFLED):
+            call(X, y, sample_weight=other)
+    if estimator is PoissonCCD:
+        for call in (model.predict, lambda X, exposure: model.score(X, y, exposure=exposure)):
+            with pytest.raises(ValueError, match=SHUFFLED):
+                call(X, exposure=other + 1)
+
+
+def test_scores_and_metrics_in_different_orders(table):
+    X, event, time = table[["x", "z"]], table["event"], table["time"]
+    y, causes = surv(event, time), competing_risks(event * 1, time)
+    drug, risk = (table["x"] > 0).astype(int), table["time"] / 10
+    other, shuffled = drug.sample(frac=1, random_state=0), risk.sample(frac=1, random_state=0)
+    given = {"strata": drug}
+    by_drug = CoxLassoCCD(alpha=0).fit(X, y, **given)
+    calls = [
+        lambda: by_drug.score(X, y, strata=other),
+        lambda: by_drug.log_likelihood(X, y, strata=other),
+        lambda: FineGrayCCD(alpha=0).fit(X, causes).score(X, causes, sample_weight=other),
+        lambda: CauseSpecificCox().fit(X, causes).score(X, causes, sample_weight=other),
+        lambda: concordance(y, risk, strata=other),
+        lambda: concordance_competing(causes, risk, sample_weight=other),
+        lambda: calibration(event, shuffled),
+        lambda: net_benefit(event, shuffled),
+        lambda: net_benefit(y, {"a": risk, "b": shuffled}, 1.0),
+        lambda: curve_intervals(by_drug, X, y, X, times=[0.1], strata_new=other, **given),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=SHUFFLED):

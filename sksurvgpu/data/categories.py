@@ -10,6 +10,7 @@ from pandas import DataFrame
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._warnings import warn
 from . import options
 from .additive import MadeColumns
 from .by_column import by_column, check_column_names, find_columns, similar
@@ -21,6 +22,7 @@ from .prepare import documented, fewest_rows, header_of, input_names
 CHOICES = {"missing": ("level", "mode", "error"), "unknown": ("zeros", "other", "missing", "error")}
 REFERENCES = None, "first", "most_frequent"
 OTHER, MISSING = "other", "missing"  # levels that are made
+FLAGS = {"False": "0", "True": "1", "0": "False", "1": "True"}  # by the text of equal numbers
 CATEGORICAL = nw.Categorical, nw.Enum, nw.String, nw.Object
 MOST_LEVELS = 10_000
 # Columns of more levels, each of them in one row, are identifiers, which small tables need not be.
@@ -52,7 +54,7 @@ class CategoryColumns(MadeColumns):
     unknown : {"zeros", "other", "missing", "error"}, default="zeros"
         What becomes of levels that the fit did not have: 0 in all columns, as the reference has;
         what becomes of rare or of missing ones, and zeros where the fit had none of these; or an
-        error.
+        error. 0 and 1 are known as False and True, and these as 0 and 1.
     min_count : int or float, default=1
         Levels in fewer rows, or for a number below 1 in a smaller share of the rows, are joined to
         a level "other", but for a `reference` that is named. A category in no row has no column,
@@ -148,7 +150,8 @@ class CategoryColumns(MadeColumns):
                 called = {x: "" if x == reference else f"{label}={x}" for x in levels}
                 made = [called[level] for level in levels if called[level]]
                 self.levels_[str(label)] = levels
-                self._name_of[j] = called | {key: called[level] for key, level in becomes.items()}
+                known = called | {key: called[level] for key, level in becomes.items()}
+                self._name_of[j] = {FLAGS[key]: known[key] for key in FLAGS if key in known} | known
                 for key, level in becomes.items():
                     shown = MISSING if key is None else key
                     lines.append((str(label), shown, rows[key], called[level]))
@@ -235,8 +238,7 @@ class CategoryColumns(MadeColumns):
     def _read_references(self, columns):
         """Levels that a dictionary has for references, by position of the column."""
         if not isinstance(self.reference, Mapping):
-            remark = " or a dictionary {column: level}"
-            options.choice(self.reference, "reference", REFERENCES, remark)
+            options.choice(self.reference, "reference", REFERENCES, " or a dictionary of levels")
             return {}
         names = getattr(self, "feature_names_in_", None)
         given = by_column(self.reference, "reference", self.n_features_in_, names)
@@ -314,8 +316,13 @@ class CategoryColumns(MadeColumns):
                 f"`X` column {label!r} has {what} in row {row:,}, which the fit has not seen; set "
                 "`unknown`, or leave out such rows."
             )
-        instead = {"other": OTHER, "missing": None}.get(self.unknown)
-        instead = "" if self.unknown == "zeros" else name_of.get(instead, "")
+        if self.unknown == "zeros" and is_new.all() and np.ptp(codes) > 0:
+            seen = ", ".join(map(repr, self.levels_[str(label)][:3]))
+            warn(
+                f"`X` column {label!r} has none of the levels of the fit ({seen}), and is 0 in all "
+                "of its columns; write levels as there, or set `unknown`."
+            )
+        instead = name_of.get({"other": OTHER, "missing": None}.get(self.unknown, 0), "")
         return np.array([number[name_of.get(key, instead)] for key in keys])[codes]
 
     def _read_numbers(self, frame):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
+import narwhals as nw
 import numpy as np
 from pandas import DataFrame, concat
 from scipy.sparse import issparse
@@ -303,14 +304,15 @@ def _apply_to_pandas(taken, scale):
     for run, members in groupby(range(scale.size), kind.__getitem__):
         own = [*members]
         part = taken.iloc[:, own]
+        if run >= 0 and part.dtypes.iloc[0].kind == "b":  # flags of Arrow cannot be divided
+            part = part.astype(np.float64)
         parts.append(part if run == -2 else part / scale[own if run == -1 else run])
     return concat(parts, axis=1)
 
 
 def _apply_to_frame(X, columns, scale):
-    import narwhals as nw
-
     frame = nw.from_native(X, eager_only=True)
     chosen = [frame.columns[j] for j in columns]
-    divided_by = [nw.col(chosen[k]) / scale[k] for k in np.flatnonzero(scale != 1.0)]
+    scaled = np.flatnonzero(scale != 1.0)
+    divided_by = [nw.col(chosen[k]).cast(nw.Float64) / scale[k] for k in scaled]
     return frame.select(chosen).with_columns(*divided_by).to_native()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.partitioned import in_partitions
+from ..data.partitioned import check_in_memory, in_partitions
 from ..exceptions import NothingToCompareError
 from ..solver.fits import Fits
 from ..solver.point import require_finite
@@ -48,6 +48,7 @@ def log_likelihood_of(model, X, y, fit_params) -> tuple[float, float]:
 
 
 def _evaluate_in_memory(model, X, y, sample_weight, offset, **given):
+    check_in_memory(X, y=y, sample_weight=sample_weight, offset=offset, **given)
     design = check_columns(model, X)
     assembled = assemble(model, design, y, sample_weight, offset, given)
     problem, batch = assembled.problem, assembled.batch

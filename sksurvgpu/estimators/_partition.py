@@ -22,7 +22,7 @@ from ..backends.sums.pattern import PartRows
 from ..backends.sums.recipes import count_units
 from ..data.design.columns import build_design
 from ..data.partitioned import in_partitions
-from ..data.vectors import check_labels
+from ..data.vectors import check_labels, check_order
 from ..partitions.dask import as_rows
 from .models.base import BaseModel, model_of
 
@@ -159,12 +159,13 @@ def predict_to_memory(model, method, X, like=_numbers) -> np.ndarray:
     return np.asarray(_map(model, partial(_call, method, model, like), X, {}, like))
 
 
-def to_memory(*values):
-    """Arguments of a score, those in partitions brought to memory."""
-    return tuple(
-        np.asarray(as_rows(value).map(np.asarray)) if in_partitions(value) else value
-        for value in values
-    )
+def to_memory(X=None, **given):
+    """Arguments of a score, in the order of X; those in partitions are brought to memory."""
+    for name, value in given.items():
+        given[name] = np.asarray(as_rows(value).map(np.asarray)) if in_partitions(value) else value
+    if not in_partitions(X):
+        check_order(X=X, **given)
+    return tuple(given.values())
 
 
 def _map(model, function, X, given, like):

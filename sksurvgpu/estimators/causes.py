@@ -10,7 +10,7 @@ from ..data.outcomes.fields import (
     pack,
     read_survival,
 )
-from ..data.partitioned import require_in_memory
+from ..data.partitioned import check_in_memory, require_in_memory
 from ..metrics.competing import concordance_competing
 from ._docs import documented
 from ._hazards import HazardModels
@@ -232,6 +232,7 @@ class CauseSpecificCox(HazardModels):
 
         <<concordance>>
         """
+        check_in_memory(X, sample_weight=sample_weight, strata=strata)
         event = self._event(None)
         k = self.events_.index(event)
         items = read_survival(y, "iu", "fit CoxLassoCCD for a single kind", strata=strata)

@@ -165,7 +165,7 @@ class FineGrayCCD(CurveModel):
         <<concordance>>
         """
         risk = self._predictors(X)
-        y, sample_weight, strata = to_memory(y, sample_weight, strata)
+        y, sample_weight, strata = to_memory(X, y=y, sample_weight=sample_weight, strata=strata)
         if lacks_event(y, self.event_of_interest):  # the reader would say that no fit is possible
             return as_concordance(0.0, 0.0)
         outcome = self._read_scored(y, len(risk), strata)

@@ -156,6 +156,6 @@ class LogisticCCD(ClassifierMixin, PenalizedModel):
         accuracy : float
             Between 0 and 1.
         """
-        y, sample_weight = to_memory(y, sample_weight)
+        y, sample_weight = to_memory(X, y=y, sample_weight=sample_weight)
         predicted = np.asarray(self.predict(X))
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))

@@ -6,7 +6,7 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.metrics import r2_score
 
 from ..data.checks import check_exposure, check_sample_weight
-from ..data.vectors import check_row_values
+from ..data.vectors import check_order, check_row_values
 from ._base import PenalizedModel
 from ._docs import documented
 from ._partition import by_partition, to_memory
@@ -99,6 +99,7 @@ class PoissonCCD(RegressorMixin, PenalizedModel):
         mean : ndarray of shape (n_samples,)
             Without the offset of the fit.
         """
+        check_order(X=X, exposure=exposure)
         predictor = self._predict_linear(X)
         exposure = check_exposure(exposure, len(predictor))
         with np.errstate(over="ignore"):
@@ -124,7 +125,8 @@ class PoissonCCD(RegressorMixin, PenalizedModel):
             for predictions that are right and 0 for others.
         """
         predictor = self._predict_linear(X)
-        y, sample_weight, exposure = to_memory(y, sample_weight, exposure)
+        given = {"sample_weight": sample_weight, "exposure": exposure}
+        y, sample_weight, exposure = to_memory(X, y=y, **given)
         n_rows = len(predictor)
         value = check_row_values(y, "y", n_rows, minimum=0)
         weight, size = check_sample_weight(sample_weight, n_rows), check_exposure(exposure, n_rows)
@@ -141,8 +143,8 @@ class PoissonCCD(RegressorMixin, PenalizedModel):
 
 def _deviance(value, predictor, weight):
     """Poisson deviance, from the logarithm of the mean."""
-    observed = np.where(value > 0, value * predictor, 0.0)  # 0 where the mean may be 0, too
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        observed = np.where(value > 0, value * predictor, 0.0)  # 0 where the mean may be 0, too
         return 2.0 * weight @ (xlogy(value, value) - observed - value + np.exp(predictor))
 
 
@@ -232,6 +234,6 @@ class LinearCCD(RegressorMixin, PenalizedModel):
         r2 : float
             At most 1, 0 for the mean of `y`.
         """
-        y, sample_weight = to_memory(y, sample_weight)
+        y, sample_weight = to_memory(X, y=y, sample_weight=sample_weight)
         predicted = np.asarray(self.predict(X))
         return float(r2_score(y, predicted, sample_weight=sample_weight))

@@ -197,7 +197,7 @@ class CoxLassoCCD(CurveModel):
         <<concordance>>
         """
         predictors = self._predictors(X)
-        y, sample_weight, strata = to_memory(y, sample_weight, strata)
+        y, sample_weight, strata = to_memory(X, y=y, sample_weight=sample_weight, strata=strata)
         if lacks_event(y):  # the reader would say that no fit is possible
             return as_concordance(0.0, 0.0)
         outcome = self._read_scored(y, len(predictors), strata)

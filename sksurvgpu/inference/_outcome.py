@@ -88,7 +88,7 @@ class SharedInput:
         self.intervals, self._level = intervals, level
         self._open(X)
         self._given = {
-            key: value if isinstance(value, Mapping) else to_memory(value)[0]
+            key: value if isinstance(value, Mapping) else to_memory(value=value)[0]
             for key, value in given.items()
         }
         n_rows, n_columns, names = self._shape
@@ -156,7 +156,7 @@ class SharedInput:
             for key, value in self._given.items()
         }
         n_rows, *_ = self._shape
-        given = dict(zip(given, to_memory(*given.values()), strict=True))
+        given = dict(zip(given, to_memory(**given), strict=True))
         rows = _rows_at_risk(given.pop("at_risk", None), n_rows)
         given = {
             key: self._spread(as_vector(value, key, keep_objects=key != "y"), key, rows)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+import narwhals as nw
 import numpy as np
 from pandas import DataFrame, MultiIndex
 from sklearn.utils import _safe_indexing
@@ -126,6 +127,9 @@ def average_risk(
     all      20    0.2602        0.02474  0.2118  0.3087
     """
     check_order(X=require_in_memory(X), propensity=propensity, **fit_params)
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame) and not isinstance(X, DataFrame):
+        X = DataFrame(frame.to_dict(as_series=False))
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not hasattr(estimator, "predict_risk"):
         refuse_type(estimator)
@@ -138,9 +142,7 @@ def average_risk(
     base = check_sample_weight(fit_params.get("sample_weight"), len(y))
     weight = np.ones(len(y)) if base is None else base
     of_strata = {} if strata is None else {"strata": strata}
-    rows = [
-        estimator.predict_risk(table, horizons, **of_strata).to_numpy() for table in tables.values()
-    ]
+    rows = [estimator.predict_risk(x, horizons, **of_strata).to_numpy() for x in tables.values()]
     if len(y) != len(rows[0]):
         raise ValueError(f"`y` has {len(y):,} rows, `X` has {len(rows[0]):,} rows.")
     is_joint = isinstance(split_pipeline(estimator)[1], HazardModels)

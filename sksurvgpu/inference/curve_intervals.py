@@ -29,7 +29,7 @@ from ..data.checks import check_horizons, check_sample_weight
 from ..data.intervals import check_level
 from ..data.options import choice, is_flag, is_number, refuse
 from ..data.simulate.draw import generator
-from ..data.vectors import check_numbers
+from ..data.vectors import check_numbers, check_order
 from ..estimators._columns import check_columns
 from ..estimators.baseline import cumulative_hazard, incidence, survival
 from ..estimators.fitted import fitted_of
@@ -226,6 +226,7 @@ def check_replicates(estimator, bootstrap):
 def lines_of(rows, X_new, strata_new, start):
     """New rows, checked against the fit."""
     model = rows.estimator
+    check_order(X_new=X_new, strata_new=strata_new)
     design, baseline = check_columns(model, X_new), fitted_of(model).baseline
     strata = baseline.strata_of(strata_new, design.n_rows, "strata_new")
     if not is_number(start):

@@ -8,12 +8,13 @@ from pandas import DataFrame, RangeIndex, Series
 from .._calls import called_as, renamed, renamed_attribute
 from .._tables import Result
 from ..data import options
-from ..data.vectors import as_array
+from ..data.vectors import as_array, check_order
 from ..nonparametric.risk import observed_risk, risk_interval
 from .observed import (
     ObservedOutcome,
     check_rising,
     check_same_event,
+    has_horizons,
     is_competing,
     nearest_horizon,
     read_observed,
@@ -52,7 +53,7 @@ class Calibration(Result):
         Calibration ``intercept`` and ``slope``: ``estimate``, ``standard_error``, ``lower`` and
         ``upper``. They are 0 and 1 where risks are right; a slope below 1 is that of risks too
         far apart, as of a model that has learnt too much of its own rows. NaN with a risk of 0, of
-        a binary outcome also of 1.
+        a binary outcome also of 1, and a slope where none is best, as of cases with all high risks.
 
     Examples
     --------
@@ -189,7 +190,9 @@ def calibration(
     1      334      41       0.17      0.16   0.12   0.21
     2      166      42       0.34      0.32   0.24   0.41
     """
-    _check_options(horizon, n_groups, level)
+    check_horizon(horizon)
+    options.whole(n_groups, "n_groups", 1)
+    options.number(level, "level", "must lie between 0 and 1, e.g. 0.95", above=0, below=1)
     outcome, risk, until = read_at_horizon(y, risk, horizon, event_of_interest)
     observed, *limits = _observe(outcome, slice(None), until, level)
     values = 1.0 * (outcome.status == 1) if horizon is None else pseudo_values(outcome, until)
@@ -210,7 +213,6 @@ def read_at_horizon(y, risk, horizon, event_of_interest):
     """Outcome, risks and horizon, which of a binary outcome is a made one."""
     if horizon is None:
         return *_read_binary(y, risk), 1.0
-    _check_outcome(y)
     outcome = read_observed(y, "y", event_of_interest, may_be_flags=not is_competing(risk))
     check_same_event(risk, event_of_interest, y)
     [risk] = read_risks(_at(risk, horizon), horizon, len(outcome.time), "y")[0].T
@@ -227,26 +229,17 @@ def _distribution(risk):
 
 def _read_binary(y, risk):
     """A binary outcome as one with a horizon of 1, which all others outlive, and its risks."""
+    check_order(y=y, risk=risk)
     y = as_array(y, "y")
     if y.dtype.names is not None:
         raise ValueError("`horizon` is missing, the time of `risk`; an outcome with times has one.")
     if y.ndim != 1 or not np.isin(y, (0, 1)).all():
         raise ValueError("`y` has values other than 0 and 1; pass booleans or 0/1, one a row.")
     values = as_array(risk, "risk")
-    if values.ndim == 2 and values.shape[1] == 2:  # of both classes
-        values = values[:, 1]
+    values = values[:, 1] if values.shape[1:] == (2,) else values  # of both classes
     [values] = read_risks(values, [1.0], len(y), "y")[0].T
     status = (y == 1).astype(np.uint8)
     return ObservedOutcome(status, np.where(status == 1, 1.0, 2.0), "y"), values
-
-
-def _check_outcome(y):
-    if not isinstance(y, np.ndarray):
-        raise TypeError(
-            f"`y` is of type {type(y).__name__}, must be a structured array; build it with "
-            "sksurvgpu.surv(event, time), for several kinds of event with "
-            "sksurvgpu.competing_risks(event, time)."
-        )
 
 
 def check_horizon(horizon):
@@ -255,15 +248,9 @@ def check_horizon(horizon):
         raise ValueError(f"`horizon` is {horizon!r:.40}, must be one finite number of at least 0.")
 
 
-def _check_options(horizon, n_groups, level):
-    check_horizon(horizon)
-    options.whole(n_groups, "n_groups", 1)
-    options.number(level, "level", "must lie between 0 and 1, e.g. 0.95", above=0, below=1)
-
-
 def _at(risk, horizon):
     """Risks by one horizon out of a table with a column for each."""
-    if not isinstance(risk, DataFrame) or risk.columns.name != "time":
+    if not has_horizons(risk):
         return risk
     if horizon not in risk.columns:
         raise ValueError(

@@ -30,6 +30,7 @@ from ..data.options import choice, is_number, refuse
 from ..data.outcomes.competing import competing_risks
 from ..data.outcomes.fields import check_code, read_survival, status_of
 from ..data.outcomes.survival import surv
+from ..data.vectors import check_order
 from ..nonparametric.risk import in_sight
 from .pairs import as_concordance, count_pairs, group_rows, reader_of_rows, scale_weights, sum_pairs
 
@@ -122,6 +123,7 @@ def concordance_competing(
     >>> concordance_competing(y, [0.9, 0.3, 0.5, 0.6])
     0.8
     """
+    check_order(risk=risk, sample_weight=sample_weight, strata=strata)
     otherwise = "take concordance for a single kind"
     items = read_survival(y, "iu", otherwise, strata=strata)
     event_of_interest = check_code(event_of_interest, items["event"])
@@ -267,8 +269,8 @@ def concordance(
     float
         Between 0 and 1; 0.5 for risks that say nothing. Without starts, strata and
         `sample_weight` it equals the first result of ``sksurv.metrics.concordance_index_censored``,
-        and weighted for censoring that of ``concordance_index_ipcw``, and R's
-        ``survival::concordance(timewt="n/G2")``, where no event is tied with a censoring.
+        and weighted for censoring that of ``concordance_index_ipcw`` (of events before its ``tau``)
+        and R's ``survival::concordance(timewt="n/G2")``, where no event is tied with a censoring.
 
     Examples
     --------
@@ -280,6 +282,7 @@ def concordance(
     >>> concordance(y, [0.9, 0.1, 0.4, 0.5], censoring="pooled")
     0.5714285714285714
     """
+    check_order(risk=risk, sample_weight=sample_weight, strata=strata)
     items = read_survival(y, "b", "for several kinds take concordance_competing", strata=strata)
     _check_choices(horizon, censoring, (None, "pooled", "stratified"))
     read = reader_of_rows(y.size, "y")

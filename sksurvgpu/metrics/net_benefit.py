@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 from pandas import DataFrame, Index
 
-from ..data.vectors import check_numbers
+from ..data.vectors import check_numbers, check_order
 from ..nonparametric.risk import observed_risk
 from .calibration import check_horizon, read_at_horizon
 
@@ -72,10 +72,9 @@ def net_benefit(y, risk, horizon=None, *, thresholds=None, event_of_interest=1):
             f"`risk` has the names {list(given)}; pass risks under other names than 'all' and "
             "'none', those of at least one model."
         )
+    check_order(**{f"risk[{name!r}]": one for name, one in given.items()})
     thresholds = _check_thresholds(thresholds)
-    read = {
-        name: read_at_horizon(y, one, horizon, event_of_interest) for name, one in given.items()
-    }
+    read = {k: read_at_horizon(y, one, horizon, event_of_interest) for k, one in given.items()}
     columns = {name: _benefits(*found, thresholds) for name, found in read.items()}
     outcome, risks, until = next(iter(read.values()))
     columns["all"] = _benefits(outcome, np.ones_like(risks), until, thresholds)
@@ -84,9 +83,8 @@ def net_benefit(y, risk, horizon=None, *, thresholds=None, event_of_interest=1):
 
 
 def _check_thresholds(thresholds):
-    if thresholds is None:
-        return THRESHOLDS
-    values = check_numbers(np.atleast_1d(thresholds), "thresholds")
+    given = THRESHOLDS if thresholds is None else np.atleast_1d(thresholds)
+    values = check_numbers(given, "thresholds")
     if not len(values) or values[0] <= 0 or values[-1] >= 1 or (np.diff(values) <= 0).any():
         raise ValueError(
             f"`thresholds` is {thresholds!r:.60}, must be increasing numbers between 0 and 1."
@@ -96,11 +94,13 @@ def _check_thresholds(thresholds):
 
 def _benefits(outcome, risk, until, thresholds):
     """Net benefit at each threshold."""
-    found = np.zeros(len(thresholds))
+    found, n_before = np.zeros(len(thresholds)), 0
+    time = np.minimum(outcome.time, np.nextafter(until, np.inf))  # what comes later is all one
     for k, threshold in enumerate(thresholds):
         above = np.flatnonzero(risk >= threshold)
         if len(above):
-            observed, _ = observed_risk(outcome.status[above], outcome.time[above], until)
-            odds = threshold / (1.0 - threshold)
+            if len(above) != n_before:  # else the rows are those of the threshold before
+                observed, _ = observed_risk(outcome.status[above], time[above], until)
+            odds, n_before = threshold / (1.0 - threshold), len(above)
             found[k] = len(above) / len(risk) * (observed - (1.0 - observed) * odds)
     return found

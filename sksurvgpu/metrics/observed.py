@@ -96,16 +96,18 @@ def read_observed(
     return ObservedOutcome(status_of(event, code), items["time"], name, items["start"])
 
 
-def read_risks(risk, times, n_rows, name):
-    """Check risks of rows by horizons; return them, (n_rows, n_times), and the horizons.
+def has_horizons(risk):
+    """Tell whether risks are a table as of ``predict_risk``, whose columns are its horizons."""
+    is_table = isinstance(risk, DataFrame) and risk.columns.name == "time"
+    return is_table and risk.columns.dtype.kind in "iuf"  # which have not been renamed
 
-    A table as of ``predict_risk``, whose columns are named "time", has its horizons with it.
-    """
-    has_horizons = isinstance(risk, DataFrame) and risk.columns.name == "time"
-    if times is None and not has_horizons:
+
+def read_risks(risk, times, n_rows, name):
+    """Check risks of rows by horizons; return them, (n_rows, n_times), and the horizons."""
+    if times is None and not has_horizons(risk):
         raise ValueError("`times` is missing; pass the horizon of each column of `risk`.")
     horizons = check_horizons(risk.columns.to_numpy() if times is None else times)
-    if has_horizons and not np.array_equal(horizons, risk.columns):
+    if has_horizons(risk) and not np.array_equal(horizons, risk.columns):
         raise ValueError(
             f"`times` is {horizons.tolist()}, but the columns of `risk` are "
             f"{risk.columns.tolist()}{nearest_horizon(risk, horizons)}; leave out `times`, or "
@@ -164,11 +166,9 @@ def _check_probabilities(risk, horizons):
         return
     row, column = np.argwhere(~is_valid)[0]
     found = risk[row, column]
-    remedy = (
-        "leave out horizons beyond the follow-up of the fit"
-        if np.isnan(found)
-        else "pass probabilities, as predict_risk returns them, and no linear predictors"
-    )
+    remedy = "pass probabilities, as predict_risk returns them, and no linear predictors"
+    if np.isnan(found):
+        remedy = "leave out horizons beyond the follow-up of the fit"
     raise ValueError(
         f"`risk` is {found:g} in row {row:,} for the time {horizons[column]:g}, must lie between 0 "
         f"and 1; {remedy}."

@@ -51,6 +51,8 @@ class SurvivalKFold(BaseCrossValidator):
     True
     """
 
+    __metadata_request__split = {"groups": True}  # noqa: RUF012
+
     def __init__(self, n_splits=5, *, n_repeats=1, random_state=None):
         self.n_splits = n_splits
         self.n_repeats = n_repeats
@@ -91,14 +93,11 @@ class SurvivalKFold(BaseCrossValidator):
             Rows held out.
         """
         n_rows = _num_samples(y if X is None else X)
-        if groups is None:
-            groups = _groups_of(y)
+        groups = _groups_of(y) if groups is None else groups
         if groups is not None:
             groups = np.unique(check_labels(groups, "groups", n_rows), return_inverse=True)[1]
         for test in self._tests(_kinds_of(y), groups):
-            train = np.ones(n_rows, bool)
-            train[test] = False
-            yield np.flatnonzero(train), test
+            yield np.delete(np.arange(n_rows), test), test
 
     def _tests(self, kind, groups):
         """Rows of each fold, given numbered kinds of outcomes and numbered groups."""

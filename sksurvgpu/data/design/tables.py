@@ -283,7 +283,8 @@ def _is_narwhals_number(dtype):
 
 def _is_pandas_number(dtype):
     dtype = dtype.subtype if isinstance(dtype, SparseDtype) else dtype
-    return is_numeric_dtype(dtype) and not is_complex_dtype(dtype)
+    # flags of Arrow are no numbers to pandas, whose own are
+    return (is_numeric_dtype(dtype) or dtype.kind == "b") and not is_complex_dtype(dtype)
 
 
 def _pandas_column(array, n_rows, label, name):

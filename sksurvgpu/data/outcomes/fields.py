@@ -162,7 +162,7 @@ def read_survival(
     The user calls the outcome `name`; a `model` cannot be fitted without an event, and `no_start`
     says why there may be no field ``start``, and what to do.
     """
-    builder = "surv" if kinds == "b" else "competing_risks"
+    builder = "surv" if "b" in kinds else "competing_risks"
     check_structured(y, builder, EVENT_TIME, name)
     check_rows(y, n_rows, name, may_lack=may_lack)
     event_field, time_field, *others = y.dtype.names
