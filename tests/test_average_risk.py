@@ -160,6 +160,7 @@ def test_tables_of_any_kind_have_the_same_risks():
     [
         ({"all": {"drgu": 1}}, "'drgu'"),
         ({"all": {5: 1}}, "columns 0 to 1"),
+        ({"all": {"drug": "oen"}}, "'oen', which no row of `X` has; some that it has are"),
         ({"all": 1}, "dictionary of dictionaries"),
         ({}, "dictionary of dictionaries"),
     ],

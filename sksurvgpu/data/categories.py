@@ -151,7 +151,9 @@ class CategoryColumns(MadeColumns):
                 made = [called[level] for level in levels if called[level]]
                 self.levels_[str(label)] = levels
                 known = called | {key: called[level] for key, level in becomes.items()}
-                self._name_of[j] = {FLAGS[key]: known[key] for key in FLAGS if key in known} | known
+                if becomes.keys() - {None} <= FLAGS.keys():
+                    known = {FLAGS[key]: known[key] for key in FLAGS if key in known} | known
+                self._name_of[j] = known
                 for key, level in becomes.items():
                     shown = MISSING if key is None else key
                     lines.append((str(label), shown, rows[key], called[level]))

@@ -62,8 +62,7 @@ def average_risk(
     scenarios : dict of {str: dict}
         Values of columns by scenario, such as ``{"none": {"drug": 0}, "all": {"drug": 1}}``, or one
         for each row. Others are what they are; ``{}`` changes nothing. The first scenario is what
-        others are compared with. A level that is unknown to `CategoryColumns` is what its
-        ``unknown`` says, zero in all columns by default.
+        others are compared with.
     times : float or array-like of shape (n_times,)
         Horizons, increasing.
     level : float, default=0.95
@@ -224,6 +223,8 @@ def _with_values(X, changes):
     if isinstance(X, DataFrame):
         names = X.columns.to_numpy()
         places = {find_column(key, "scenarios", len(names), names): key for key in changes}
+        for j, key in places.items():
+            _check_level(X.iloc[:, j], changes[key])
         return X.assign(**{names[j]: changes[key] for j, key in places.items()})
     design = build_design(X, may_be_computed=True)
     for column, value in changes.items():
@@ -235,6 +236,16 @@ def _with_values(X, changes):
         place = np.insert(np.arange(len(others)), j, len(others))
         design = changed.select(place).with_names(design.names)
     return design
+
+
+def _check_level(column, value):
+    """Refuse a text that no row has, of which encoders make their reference perhaps."""
+    if isinstance(value, str) and not (column == value).any():
+        levels = ", ".join(map(repr, column.dropna().unique()[:5]))
+        raise ValueError(
+            f"`scenarios` sets {column.name!r} to {value!r}, which no row of `X` has; some that it "
+            f"has are {levels}."
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
