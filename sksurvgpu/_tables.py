@@ -112,9 +112,13 @@ def as_text(frame):
 def _labels(index):
     """Names of rows or columns as texts; of one level without its own name."""
     if index.nlevels == 1:
-        return Index(list(map(_cell, index)), dtype=object)
-    levels = [list(map(_cell, index.get_level_values(i))) for i in range(index.nlevels)]
+        return Index(list(map(_label, index)), dtype=object)
+    levels = [list(map(_label, index.get_level_values(i))) for i in range(index.nlevels)]
     return MultiIndex.from_arrays(levels, names=index.names)
+
+
+def _label(value):
+    return str(value) if isinstance(value, int) else _cell(value)  # perhaps that of a person
 
 
 def _cell(value):

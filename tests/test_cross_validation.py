@@ -370,6 +370,7 @@ def test_cross_validation_inside_other_tools():
         ("cox", CoxLassoCV, {"cv": N + 1}, ValueError, f"{N} rows only"),
         ("cox", CoxLassoCV, {"rule": "2se"}, ValueError, "'rule' parameter"),
         ("cox", CoxLassoCV, {"cv": KFold(3), "n_repeats": 2}, ValueError, "`n_repeats`"),
+        ("cox", CoxLassoCV, {"cv": "5"}, ValueError, "'5', must be a number of folds, a splitter"),
         ("cox", CoxLassoCV, {"cv": []}, ValueError, "no split"),
         ("cox", CoxLassoCV, {"cv": [([0.5], [1])]}, ValueError, "row numbers"),
         ("cox", CoxLassoCV, {"cv": [([0], [N])]}, ValueError, "row numbers"),

@@ -233,3 +233,7 @@ def test_kinds_of_values():
 )
 def test_large_numbers_have_all_their_digits(value, text):
     assert as_text(pd.DataFrame({"a": [value]})).iloc[0, 0] == text
+
+
+def test_rows_are_called_what_they_are():
+    assert as_text(pd.DataFrame({"a": [1.0]}, index=[123_456])).index[0] == "123456"

@@ -246,6 +246,8 @@ def split_rows(cv, X, y, prepared, *, n_repeats, random_state) -> Splits:
         return Splits(base, [test.astype(np.int32) for test in tests], [None] * len(tests))
     if n_repeats != 1:
         raise ValueError("`n_repeats` is for a number of folds; repeat the splits of `cv` itself.")
+    if isinstance(cv, str) or not (hasattr(cv, "split") or hasattr(cv, "__iter__")):
+        options.refuse(cv, "cv", "must be a number of folds, a splitter, or pairs of row numbers")
     if hasattr(cv, "__len__") and len(cv) == len(base) and all(map(options.is_whole, cv)):
         raise ValueError(
             "`cv` has a number for each row; if these are folds, pass "
