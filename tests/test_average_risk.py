@@ -183,7 +183,7 @@ def test_other_arguments_are_refused():
 
 
 def test_other_models_and_other_replicates_are_refused():
-    with pytest.raises(TypeError, match="LogisticCCD"):
+    with pytest.raises(TypeError, match="LogisticCCD; pass a fitted survival estimator"):
         average_risk(LogisticCCD().fit(FRAME, EVENT), FRAME, EVENT, SCENARIOS, TIMES)
     model = CauseSpecificCox(FREE).fit(FRAME, competing_risks(CODE, TIME))
     cox = CoxLassoCCD(alpha=0.0).fit(FRAME, Y)

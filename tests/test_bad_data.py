@@ -149,7 +149,7 @@ OUTCOMES = {
     "event nan": (
         lambda: surv([1, np.nan], [1, 2]),
         ValueError,
-        "`event`...nan...row 1...bool or 0/1",
+        "`event`...nan...row 1...bool or 0/1; drop or fill such rows.",
     ),
     "event none": (lambda: surv([True, None], [1, 2]), ValueError, "`event`...1 missing"),
     "event text": (

@@ -153,9 +153,8 @@ def check_flags(values, name, question="") -> np.ndarray:
     is_flag = (vector == 0) | (vector == 1)
     if not is_flag.all():
         row = int(np.argmin(is_flag))
-        raise ValueError(
-            f"`{name}` is {vector[row]} in row {row:,}, must be bool or 0/1{question or '.'}"
-        )
+        end = "; drop or fill such rows." if np.isnan(vector[row]) else question or "."
+        raise ValueError(f"`{name}` is {vector[row]} in row {row:,}, must be bool or 0/1{end}")
     return vector.astype(np.bool_)
 
 

@@ -131,7 +131,7 @@ def average_risk(
         X = DataFrame(frame.to_dict(as_series=False))
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not hasattr(estimator, "predict_risk"):
-        refuse_type(estimator)
+        refuse_type(estimator, fitted="a fitted survival")
     check_arguments(split_pipeline(estimator)[1], fit_params, "average_risk")
     horizons, level = check_horizons(times), check_level(level)
     tables = _tables(X, scenarios)

@@ -52,7 +52,7 @@ class InRows(Route):
 
     def null_model(self, fits):
         first = replace(fits, batch=fits.batch.of([0]))
-        if not (np.any(fits.batch.penalty.l1_ratio) and _wide_ridges(first)):
+        if not _wide_ridges(first) or not np.any(fits.batch.penalty.l1_ratio):
             return super().null_model(fits)
         least = _RowSpan.of(first).fits(first).null_models()[0].lam_max
         return _null_models(first, [least])[0]
