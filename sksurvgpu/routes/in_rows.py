@@ -32,7 +32,6 @@ class InRows(Route):
         alike = _wide_ridges(fits)
         if not alike:
             return super().solve(fits, on_fit)
-        ends = {}
         batch, ends = fits.batch, {}
         others = sorted(set(range(batch.n_fits)).difference(*alike))
         for which, solve in ((others, super().solve), *((b, _solve_in_rows) for b in alike)):
