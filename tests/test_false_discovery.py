@@ -125,6 +125,19 @@ def test_units_of_columns_do_not_matter(standardized):
     np.testing.assert_allclose(tables[0][1]["z"], tables[1][1]["z"], rtol=1e-6)
 
 
+def test_means_count_no_columns(standardized):
+    """A mean of coefficients, and an offset that takes it back."""
+    columns, y = standardized[0], standardized[1]["linear"]
+    mean = np.linspace(-0.5, 0.5, columns.shape[1])
+    plain, moved = LinearCCD(alpha=0.2, tol=1e-11), LinearCCD(alpha=0.2, tol=1e-11, prior_mean=mean)
+    offset = -columns @ mean
+    tables = [
+        local_false_discovery(plain.fit(columns, y), columns, y),
+        local_false_discovery(moved.fit(columns, y, offset=offset), columns, y, offset=offset),
+    ]
+    np.testing.assert_allclose(tables[0]["z"], tables[1]["z"], rtol=1e-6)
+
+
 @pytest.mark.thorough
 def test_statistics_of_noise_are_normal():
     """Those of 3,000 columns without an effect."""
