@@ -149,6 +149,9 @@ def test_tables_of_any_kind_have_the_same_risks():
         model = CoxLassoCCD(alpha=0.0, tol=1e-10).fit(X, Y)
         result = average_risk(model, X, Y, {"older": {1: older}}, 1.0)
         np.testing.assert_allclose(result.risks["risk"], by_name.risks["risk"], rtol=1e-8)
+    model = make_pipeline(StandardScaler(), FREE).fit(values, Y)
+    result = average_risk(model, values, Y, {"older": {1: older}}, 1.0)
+    np.testing.assert_allclose(result.risks["risk"], by_name.risks["risk"], rtol=1e-8)
 
 
 @pytest.mark.parametrize(

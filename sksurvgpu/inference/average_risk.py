@@ -237,7 +237,9 @@ def _with_values(X, changes):
         changed = design.with_names(None).select(others).with_columns(own)
         place = np.insert(np.arange(len(others)), j, len(others))
         design = changed.select(place).with_names(design.names)
-    return design
+    if not isinstance(X, np.ndarray):
+        return design
+    return design.to_scipy().toarray()  # as transformers know it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
