@@ -87,6 +87,15 @@ def test_risks_are_means_of_predictions(model, y, given):
     assert result.n_replicates == 0
 
 
+def test_offsets_may_be_of_any_size():
+    """A constant is the baseline's, which has hazards without end at an offset of 0."""
+    found = []
+    for offset in (OFFSET, OFFSET - 9.0):
+        model = FREE.fit(FRAME, Y, offset=offset)
+        found.append(average_risk(model, FRAME, Y, SCENARIOS, TIMES, offset=offset).risks)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["cox", "fine-gray", "pipeline", "causes"])
 def test_intervals_are_those_of_refits(kind, monkeypatch):
@@ -153,6 +162,9 @@ def test_tables_of_any_kind_have_the_same_risks():
         model = CoxLassoCCD(alpha=0.0, tol=1e-10).fit(X, Y)
         result = average_risk(model, X, Y, {"older": {1: older}}, 1.0)
         np.testing.assert_allclose(result.risks["risk"], by_name.risks["risk"], rtol=1e-8)
+    model = make_pipeline(StandardScaler(), FREE).fit(values, Y)
+    result = average_risk(model, values, Y, {"older": {1: older}}, 1.0)
+    np.testing.assert_allclose(result.risks["risk"], by_name.risks["risk"], rtol=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,11 @@ from sksurvgpu import (
     GroupLasso,
     LinearCCD,
     LogisticCCD,
+    debiased,
     false_discovery,
     fit_path,
     local_false_discovery,
+    profile_likelihood,
     surv,
 )
 
@@ -123,6 +125,19 @@ def test_units_of_columns_do_not_matter(standardized):
     ]
     np.testing.assert_allclose(tables[0][0], tables[1][0], rtol=1e-6)
     np.testing.assert_allclose(tables[0][1]["z"], tables[1][1]["z"], rtol=1e-6)
+
+
+def test_means_count_no_columns(standardized):
+    """A mean of coefficients, and an offset that takes it back, leave as many to the errors."""
+    columns, y = standardized[0], standardized[1]["linear"]
+    mean, found = np.linspace(-0.5, 0.5, columns.shape[1]), []
+    for means, rows in ((None, {}), (mean, {"offset": -columns @ mean})):
+        model = LinearCCD(alpha=0.2, tol=1e-11, prior_mean=means).fit(columns, y, **rows)
+        limits = profile_likelihood(model, columns, y, [0], **rows).intervals
+        errors = debiased(model, columns, y, **rows).summary()["standard_error"]
+        z = local_false_discovery(model, columns, y, **rows)["z"]
+        found.append(np.concatenate([z, errors, limits["upper"] - limits["lower"]]))
+    np.testing.assert_allclose(*found, rtol=1e-4)
 
 
 @pytest.mark.thorough

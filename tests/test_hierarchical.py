@@ -99,6 +99,17 @@ def test_two_normal_priors_are_a_ridge():
     assert model.objective_ == pytest.approx(value, rel=1e-12)
 
 
+def test_the_largest_penalty_of_classes():
+    """It is that at which the first class moves, beside columns that always do."""
+    rng = np.random.default_rng(3)
+    columns, classes = rng.normal(size=(60, 20)) + 2.0, (np.arange(20) // 4).tolist()
+    y = columns[:, :4].sum(axis=1) + rng.normal(size=60)
+    model = LinearCCD(penalty=Hierarchical(classes, between=1.0, above="l1"), tol=1e-9)
+    largest = model.fit(columns, y).alpha_max_
+    for share, is_there in ((1.002, False), (0.998, True)):
+        assert model.set_params(alpha=share * largest).fit(columns, y).class_coef_.any() == is_there
+
+
 def test_factors_and_means_are_of_the_columns():
     face, mean = FACES["cox"], np.where(np.arange(P) % 3 == 0, 0.3, -0.1)
     for within, above in PAIRS[:2]:

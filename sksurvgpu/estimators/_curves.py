@@ -147,10 +147,10 @@ class CurveModel(PenalizedModel):
         start = baseline.timeline.check_start(start, codes)
         return baseline.curves(predictors, codes, return_array, curve, start)
 
-    def _risks(self, X, times, strata, start=None):
+    def _risks(self, X, times, strata, start=None, offset=0.0):
         horizons = check_horizons(times)
         check_order(X=X, strata=strata, start=start)
-        predictors, baseline = self._predictors(X), fitted_of(self).baseline
+        predictors, baseline = self._predictors(X) + offset, fitted_of(self).baseline
         codes = baseline.strata_of(strata, len(predictors))
         start = baseline.timeline.check_start(start, codes)
         risks = baseline.risks(predictors, codes, horizons, start)

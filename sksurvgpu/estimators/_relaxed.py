@@ -148,7 +148,7 @@ def _blend(solution, other, gamma, prepared):
         baseline = gamma * solution.baseline + (1.0 - gamma) * other.baseline
     return replace(
         solution,
-        coef=gamma * solution.coef + (1.0 - gamma) * other.coef,
+        coef=other.coef + gamma * (solution.coef - other.coef),  # exact where both are the same
         baseline=baseline,
         score=worst.score if not other.converged else solution.score,
         allowed=worst.allowed if not other.converged else solution.allowed,

@@ -273,11 +273,12 @@ class Profiler:
         law, dispersion = stats.norm, 1.0
         if model_of(self._model).has_dispersion:
             n_rows = self._prepared.n_weighted
-            left = n_rows - np.count_nonzero(free.coef)
-            left -= self._problem.has_intercept
+            rest = self._prepared.route.rest(self._problem)
+            n_moved = np.count_nonzero(free.coef - rest)
+            left = n_rows - n_moved - self._problem.has_intercept
             if left < 1:
                 raise ValueError(
-                    f"{np.count_nonzero(free.coef):,} coefficients are not zero and "
+                    f"{n_moved:,} coefficients are not zero and "
                     f"{n_rows:,} rows have a positive weight, so nothing is left "
                     "to estimate the variance of the errors from; raise `alpha`."
                 )

@@ -140,14 +140,12 @@ def average_risk(
         strata = y["stratum"]
     base = check_sample_weight(fit_params.get("sample_weight"), len(y))
     weight = np.ones(len(y)) if base is None else base
-    of_strata = {} if strata is None else {"strata": strata}
-    rows = [estimator.predict_risk(x, horizons, **of_strata).to_numpy() for x in tables.values()]
-    if len(y) != len(rows[0]):
-        raise ValueError(f"`y` has {len(y):,} rows, `X` has {len(rows[0]):,} rows.")
+    n_rows = next(iter(tables.values())).shape[0]
+    if len(y) != n_rows:
+        raise ValueError(f"`y` has {len(y):,} rows, `X` has {n_rows:,} rows.")
     is_joint = isinstance(split_pipeline(estimator)[1], HazardModels)
-    scale = _relative_hazards(fit_params, len(y), is_joint or propensity is not None)
-    with np.errstate(divide="ignore"):  # a risk of 1
-        rows = [incidence(-np.log1p(-risk) * scale) for risk in rows]
+    offset = _check_offset(fit_params, n_rows, is_joint or propensity is not None)
+    rows = [_risks(estimator, table, horizons, strata, offset) for table in tables.values()]
     if propensity is not None:
         if bootstrap is not None:
             raise ValueError("`propensity` has intervals of its own; leave out `bootstrap`.")
@@ -158,18 +156,27 @@ def average_risk(
     draws = None
     if bootstrap is not None:
         fit = {"X": X, "y": y, "fit_params": fit_params, "strata": strata, "times": horizons}
-        one = partial(_replicate, base=base, scale=scale)
+        one = partial(_replicate, base=base, scale=1.0 if offset is None else np.exp(offset))
         replicates = _replicate_hazards if is_joint else one
         draws = [replicates(bootstrap, estimator, table, **fit) for table in tables.values()]
     return AverageRisk.of([*tables], horizons, np.array(risks), draws, level)
 
 
-def _relative_hazards(fit_params, n_rows, is_refused):
-    """Factors of the hazards of rows by their offsets."""
+def _check_offset(fit_params, n_rows, is_refused):
+    """Offsets of rows, (n_rows, 1); None without any."""
     offset = check_offset(fit_params.get("offset"), n_rows)
     if offset is not None and is_refused:
         raise ValueError("`offset` is not for `propensity` or several hazards; fit without it.")
-    return 1.0 if offset is None else np.exp(offset)[:, None]
+    return None if offset is None else offset[:, None]
+
+
+def _risks(estimator, table, horizons, strata, offset):
+    """Risks of rows at their offsets, with which those at 0 may be next to 1."""
+    if offset is not None:
+        model, table = open_pipeline(estimator, table)
+        return model._risks(table, horizons, strata, offset=offset).to_numpy()
+    of_strata = {} if strata is None else {"strata": strata}
+    return estimator.predict_risk(table, horizons, **of_strata).to_numpy()
 
 
 def _replicate(bootstrap, estimator, table, *, X, y, fit_params, strata, base, scale, times):
@@ -235,7 +242,9 @@ def _with_values(X, changes):
         changed = design.with_names(None).select(others).with_columns(own)
         place = np.insert(np.arange(len(others)), j, len(others))
         design = changed.select(place).with_names(design.names)
-    return design
+    if not isinstance(X, np.ndarray):
+        return design
+    return design.to_scipy().toarray()  # as transformers know it
 
 
 def _check_level(column, value):

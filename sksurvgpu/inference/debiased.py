@@ -236,7 +236,7 @@ def _deviation(estimator, rows, basis):
     """Standard deviation of the errors, 1 where the likelihood knows it."""
     if not basis.has_dispersion:
         return 1.0
-    n_used = np.count_nonzero(estimator.coef_) + int(rows.problem.has_intercept)
+    n_used = np.count_nonzero(estimator.coef_ - basis.rest) + int(rows.problem.has_intercept)
     df = np.count_nonzero(rows.weight) - n_used
     if df < 1:
         raise ValueError(

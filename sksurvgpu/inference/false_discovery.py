@@ -148,7 +148,8 @@ def _measure(estimator, rows):
     information = np.maximum(view_of(rows).diagonal(), 0.0)
     deviation = 1.0
     if basis.has_dispersion:
-        n_rows, n_coef = np.count_nonzero(rows.weight), np.count_nonzero(estimator.coef_)
+        n_rows = np.count_nonzero(rows.weight)
+        n_coef = np.count_nonzero(estimator.coef_ - basis.rest)
         df = n_rows - n_coef - int(rows.problem.has_intercept)
         deviation = np.sqrt(-2.0 * estimator.log_likelihood_ / df) if df > 0 else np.nan
     return basis, information, deviation

@@ -69,13 +69,13 @@ def _best_move(coef, own, k, l1, l2):
 
 
 @kernel
-def _settle(coef, n_own, indptr, indices, l1, l2, rounds):
+def _settle(coef, n_own, indptr, indices, l1, l2, fixed, rounds):
     """Moves between classes and their members, one after the other, widest classes first."""
     for _ in range(rounds):
         moved = False
         for k in range(len(indptr) - 2, -1, -1):
             own = indices[indptr[k] : indptr[k + 1]]
-            move = _best_move(coef, own, n_own + k, l1, l2)
+            move = 0.0 if fixed[n_own + k] else _best_move(coef, own, n_own + k, l1, l2)
             if move == 0.0:
                 continue
             moved = True
@@ -105,5 +105,5 @@ class PartsPenalty(Penalty):
     def settled(self, coef):
         family, c, settled = self.family, self.columns, coef.copy()
         indptr, indices = family.indptr, family.indices
-        _settle(settled, family.n_own, indptr, indices, c.l1, c.l2, family.rounds)
+        _settle(settled, family.n_own, indptr, indices, c.l1, c.l2, self.fixed, family.rounds)
         return settled
