@@ -45,8 +45,8 @@ _CROSS_VALIDATED = """
         log-likelihood of the others; "held_out" is their log-likelihood by themselves; both an
         event, or a row in logistic and linear regression. "loglik" is the former for Cox and
         Fine-Gray models, the latter for others, where they are the same. "concordance" is that of
-        ``score`` and the area under the curve in logistic regression; conditional models,
-        Poisson and linear regression have none.
+        ``score``, without offsets, and the area under the curve in logistic regression;
+        conditional models, Poisson and linear regression have none.
     rule : {"best", "1se"}, default="best"
         Take the penalty with the best mean score, or the largest penalty whose mean score is
         within one standard error of it.
