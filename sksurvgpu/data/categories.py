@@ -240,7 +240,8 @@ class CategoryColumns(MadeColumns):
     def _read_references(self, columns):
         """Levels that a dictionary has for references, by position of the column."""
         if not isinstance(self.reference, Mapping):
-            options.choice(self.reference, "reference", REFERENCES, " or a dictionary of levels")
+            remark = " or a dictionary {column: level}"
+            options.choice(self.reference, "reference", REFERENCES, remark)
             return {}
         names = getattr(self, "feature_names_in_", None)
         given = by_column(self.reference, "reference", self.n_features_in_, names)
@@ -324,7 +325,8 @@ class CategoryColumns(MadeColumns):
                 f"`X` column {label!r} has none of the levels of the fit ({seen}), and is 0 in all "
                 "of its columns; write levels as there, or set `unknown`."
             )
-        instead = name_of.get({"other": OTHER, "missing": None}.get(self.unknown, 0), "")
+        instead = {"other": OTHER, "missing": None}.get(self.unknown)
+        instead = "" if self.unknown == "zeros" else name_of.get(instead, "")
         return np.array([number[name_of.get(key, instead)] for key in keys])[codes]
 
     def _read_numbers(self, frame):
