@@ -93,12 +93,13 @@ class Transitions:
 
     def _parts_of(self, grid, steps):
         """Times, in parts where a state is both left and entered: some go on within a time."""
+        origin, destination = self._ends()
         has_event = np.array([np.isin(grid, step.time) for step in steps])
-        left, entered = (
-            [has_event[ends == state].any(axis=0) for state in self._ends().ravel()]
-            for ends in self._ends()
-        )
-        return np.repeat(grid, np.where((np.array(left) & entered).any(axis=0), N_PARTS, 1))
+        is_passed = np.zeros(len(grid), bool)
+        for state in np.intersect1d(origin, destination):
+            left, entered = (has_event[ends == state].any(axis=0) for ends in (origin, destination))
+            is_passed |= left & entered
+        return np.repeat(grid, np.where(is_passed, N_PARTS, 1))
 
     def _block(self, steps, rows, grid, worth, states):
         """Standard errors of some rows, (n_rows, n_times)."""
