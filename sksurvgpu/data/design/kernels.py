@@ -305,34 +305,21 @@ def scan_values(indptr, data, n_nonfinite, has_only_ones):
 
 
 @kernel
-def count_values(indices, data, counts):
-    """Count by column what is stored by row: all entries, those other than 1, those not finite.
+def write_columns(indptr, indices, column_ptr, rows):
+    """Write the rows of ones that are stored by row into columns; False if one is there twice.
 
-    Returns how many are zero. Without `data` all are 1.
+    `column_ptr` is all zeros, and becomes the begins of columns.
     """
-    n_zero = 0
     for k in range(indices.size):
-        counts[indices[k], 0] += 1
-    for k in range(data.size):
-        if data[k] != 1.0:
-            counts[indices[k], 1] += 1
-            counts[indices[k], 2] += not np.isfinite(data[k])
-            n_zero += data[k] == 0.0
-    return n_zero
-
-
-@kernel
-def write_columns(indptr, indices, data, columns):
-    """Write what is stored by row into `columns`; False where a row has a column twice."""
-    at = columns.indptr[:-1].copy()
+        column_ptr[indices[k] + 1] += 1
+    for j in range(column_ptr.size - 1):
+        column_ptr[j + 1] += column_ptr[j]
+    at = column_ptr[:-1].copy()
     for row in range(indptr.size - 1):
         for k in range(indptr[row], indptr[row + 1]):
             j = indices[k]
-            place, first = at[j], columns.indptr[j]
-            if place > first and columns.indices[place - 1] == row:
+            if at[j] > column_ptr[j] and rows[at[j] - 1] == row:
                 return False
-            columns.indices[place] = row
-            if columns.kind[j] == SPARSE:
-                columns.values[columns.value_ptr[j] + place - first] = data[k]
-            at[j] = place + 1
+            rows[at[j]] = row
+            at[j] += 1
     return True

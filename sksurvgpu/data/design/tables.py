@@ -14,15 +14,7 @@ from pandas.api.types import is_complex_dtype, is_numeric_dtype
 
 from ..by_column import check_column_names
 from ..vectors import check_unmasked
-from .kernels import (
-    DENSE,
-    INDICATOR,
-    SPARSE,
-    DesignArrays,
-    count_values,
-    scan_values,
-    write_columns,
-)
+from .kernels import DENSE, INDICATOR, SPARSE, scan_values, write_columns
 from .sparse import trusted_column, trusted_matrix
 
 # Densest 0/1 and valued columns of a dense table that are stored by row index. Time of
@@ -44,7 +36,8 @@ def read_table(X, name, may_be_empty=False):
     if sp.issparse(X):
         check_shape(X.shape, name, may_be_empty)
         trusted = trusted_matrix(X, name)
-        found = _from_rows(trusted, name) if trusted.format == "csr" else None
+        is_ones = trusted.format == "csr" and bool((trusted.data == 1).all())
+        found = _from_ones(trusted) if is_ones else None
         return _from_sparse(trusted, name) if found is None else found
     if nw.dependencies.is_pandas_dataframe(X):
         check_column_names(X.columns, name)
@@ -113,26 +106,18 @@ def refuse_nonfinite(n_nonfinite, label, name):
         )
 
 
-def _from_rows(X, name):
-    """Columns of a matrix that is stored by rows, as encoders make; None of entries to clean up.
+def _from_ones(X):
+    """Columns of ones that are stored by row, as encoders make; None if one is there twice.
 
-    SciPy's conversion moves values, too: three times as much as columns of ones need.
+    SciPy's conversion moves values, too, three times as much.
     """
-    is_ones = bool((X.data == 1).all())
-    data = np.empty(0) if is_ones else X.data.astype(np.float64, copy=False)
-    indices, counts = X.indices.astype(np.int32, copy=False), np.zeros((X.shape[1], 3), np.int64)
-    n_zero = count_values(indices, data, counts)
-    refuse_nonfinite(counts[:, 2], str, name)
-    if n_zero:
+    n_rows, n_columns = X.shape
+    indptr, rows = np.zeros(n_columns + 1, np.int64), np.empty(X.nnz, np.int32)
+    columns = X.indices.astype(np.int32, copy=False)
+    if not write_columns(X.indptr.astype(np.int64), columns, indptr, rows):
         return None
-    kind = np.where(counts[:, 1] > 0, SPARSE, INDICATOR).astype(np.uint8)
-    indptr = np.concatenate([[0], np.cumsum(counts[:, 0])])
-    sizes = value_sizes(kind, indptr, X.shape[0])
-    columns = DesignArrays(
-        kind, indptr, np.empty(indptr[-1], np.int32), np.empty(sizes.sum()), packed_offsets(sizes)
-    )
-    is_whole = write_columns(X.indptr.astype(np.int64), indices, data, columns)
-    return (X.shape[0], *columns, None) if is_whole else None
+    kind, value_ptr = np.full(n_columns, INDICATOR, np.uint8), np.zeros(n_columns, np.int64)
+    return n_rows, kind, indptr, rows, np.empty(0), value_ptr, None
 
 
 def _from_sparse(X, name):
