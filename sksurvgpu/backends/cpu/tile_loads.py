@@ -16,7 +16,7 @@ from ...data.design.kernels import COMPUTED, DENSE, INDICATOR, SPARSE, SQUARE
 from ...data.design.tiles import Tiles, tile_at
 from .bins import CONSTANT
 
-LOAD_BYTES = 2**24  # of sums by bin, of columns that are loaded at once
+LOAD_BYTES = 2**21  # of sums by bin, of columns that are loaded at once: caches have room for it
 
 
 def load(products, columns, h, centring):

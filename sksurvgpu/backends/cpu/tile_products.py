@@ -374,7 +374,12 @@ class Products:
                     part[:, runs.label[r]] += table[:, low:high] @ own[low:high]
                     low = high
 
-        self.threads.map(multiply, range(len(self._tables[0])))
+        def multiply_some(low, high):
+            for k in range(low, high):
+                multiply(k)
+
+        entries = [self.n_base * len(table) for _, table in self._tables[0]]
+        self._share_out(multiply_some, np.array(entries))
 
 
 def _tables_of(tile, dense, size):

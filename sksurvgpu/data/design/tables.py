@@ -325,15 +325,6 @@ def _classify(blocks, n_columns, label, name):
     return kind, counts
 
 
-def _columns_of(blocks):
-    """The columns of all blocks, one after the other."""
-    for block in blocks():
-        if isinstance(block, tuple) or block.ndim == 1:
-            yield block
-        else:
-            yield from block
-
-
 def _fill(blocks, n_rows, kind, counts, names):
     """Second pass: write each column into its place, so that X is held only once more."""
     indptr = np.concatenate([[0], np.cumsum(counts)])
@@ -341,17 +332,30 @@ def _fill(blocks, n_rows, kind, counts, names):
     value_ptr = packed_offsets(sizes)
     indices = np.empty(indptr[-1], dtype=np.int32)
     values = np.empty(sizes.sum())
-    for j, column in enumerate(_columns_of(blocks)):
-        target = values[value_ptr[j] : value_ptr[j] + sizes[j]]
-        if kind[j] == DENSE:
-            target[:] = column
-            continue
-        if isinstance(column, tuple):
-            rows, stored = column
+    first = 0
+    for block in blocks():
+        columns = [block] if isinstance(block, tuple) else np.atleast_2d(block)
+        part = slice(first, first + len(columns))
+        if (kind[part] == DENSE).all():
+            begin = value_ptr[first]
+            values[begin : begin + columns.size].reshape(columns.shape)[:] = columns
         else:
-            rows = np.flatnonzero(column)
-            stored = column[rows]
-        indices[indptr[j] : indptr[j + 1]] = rows
-        if kind[j] == SPARSE:
-            target[:] = stored
+            for j, column in enumerate(columns, first):
+                _write(column, kind[j], indices[indptr[j] : indptr[j + 1]], values[value_ptr[j] :])
+        first = part.stop
     return n_rows, kind, indptr, indices, values, value_ptr, names
+
+
+def _write(column, kind, indices, values):
+    """Write a column where its rows and values belong."""
+    if kind == DENSE:
+        values[: len(column)] = column
+        return
+    if isinstance(column, tuple):
+        rows, stored = column
+    else:
+        rows = np.flatnonzero(column)
+        stored = column[rows]
+    indices[:] = rows
+    if kind == SPARSE:
+        values[: len(rows)] = stored
