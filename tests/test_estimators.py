@@ -1,6 +1,7 @@
 """Estimators as scikit-learn and scikit-survival see them."""
 
 import copy
+import pickle
 import tracemalloc
 from itertools import pairwise
 
@@ -24,8 +25,8 @@ from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.estimators import baseline
 from sksurvgpu.estimators._prepared import count_threads
 from sksurvgpu.estimators._preparing import prepare
-from sksurvgpu.estimators.baseline import survival
 from sksurvgpu.estimators.fitted import Fitted, adopt, fitted_of
+from sksurvgpu.estimators.hazard_curves import survival
 
 
 class NumericOutcome(CoxLassoCCD):
@@ -288,6 +289,40 @@ def test_curves_begin_at_time_zero():
     [survival] = model.predict_survival_function(np.zeros((1, 1)))
     assert isinstance(survival, StepFunction)
     np.testing.assert_allclose(survival([0.0, 0.9, 1.0, 3.0]), np.exp([0, 0, -1 / 3, -5 / 6]))
+
+
+@pytest.mark.parametrize("time_varying", [None, {0: [0.5]}], ids=["constant", "varying"])
+@pytest.mark.parametrize("start", [None, 0.1])
+def test_curves_of_many_times_share_them(time_varying, start):
+    rng = np.random.default_rng(0)
+    X, region = rng.normal(size=(6_000, 2)), np.array(["north", "south"]).repeat(3_000)
+    y = surv(rng.random(6_000) < 0.8, np.append(0.0, rng.exponential(np.exp(-X[1:, 0]))))
+    model = CoxLassoCCD(alpha=0.01, time_varying=time_varying).fit(X, y, strata=region)
+    rows, times = (X[2_900:3_100], region[2_900:3_100]), model.unique_times_
+    last = min(curve.domain[1] for curve in model.baseline_survival_.values())
+    asked = np.r_[rng.uniform(0.0, last, 50), 0.0, times[[7, 70]], last]
+    for method in ("predict_survival_function", "predict_cumulative_hazard_function"):
+        curves = getattr(model, method)(*rows, start=start)
+        array = getattr(model, method)(*rows, return_array=True, start=start)
+        assert len(pickle.dumps(curves)) < 0.1 * array.nbytes
+        before = np.searchsorted(times, asked, side="right") - 1
+        nothing = 1.0 if method == "predict_survival_function" else 0.0
+        expected = np.where(before >= 0, array[:, before], nothing)
+        found = np.array([curve(asked) for curve in pickle.loads(pickle.dumps(curves))])
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+        assert curves[0](asked[0]) == found[0, 0]
+        np.testing.assert_array_equal(curves[0](curves[0].x), curves[0].y)
+        assert curves[0] == copy.deepcopy(curves[0]) != curves[1]
+        for wrong in (np.nan, -1.0, 2.0 * times[-1]):
+            with pytest.raises(ValueError, match=r"finite|within|unknown"):
+                curves[0](wrong)
+
+
+def test_curves_beyond_the_memory_are_refused(data, monkeypatch):
+    model = CoxLassoCCD(alpha=0.01).fit(data.X, data.y)
+    monkeypatch.setattr(baseline, "available", lambda: 1e5)
+    with pytest.raises(MemoryError, match="pass fewer rows at a time"):
+        model.predict_survival_function(data.X, return_array=True)
 
 
 @pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")

@@ -12,8 +12,8 @@ from ._columns import check_columns, check_strata_as_in_fit
 from ._docs import documented
 from ._partition import by_partition, predict_to_memory
 from ._report import is_called_by
-from .baseline import cumulative_hazard
 from .fitted import fitted_of
+from .hazard_curves import cumulative_hazard
 from .models.base import model_of
 
 

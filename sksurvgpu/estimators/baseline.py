@@ -21,21 +21,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
 
 import numpy as np
 from pandas import Index
-from sksurv.functions import StepFunction
 
 from .._compile import kernel
+from .._memory import available
 from .._warnings import warn
 from ..data.sorting import order_within
 from ..data.vectors import check_labels, check_row_values
 from ..nonparametric.kaplan_meier import EQUAL
 from ..patterns.risk_sets.plan import distinct_pairs
 from ._columns import check_strata_as_in_fit
+from .hazard_curves import (
+    AT_ONE_TIME,
+    LongCurve,
+    after_nothing,
+    incidence,
+    step_function,
+    total_hazard,
+)
 
 BLOCK_NUMBERS = 2**18  # of the curves of the rows at work, 2 MiB an array
+MANY_TIMES = 300  # of a curve: more take long, and much memory, in the curves of many rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +188,7 @@ class Baseline:
         for s in np.flatnonzero(np.diff(timeline.time_ptr)).tolist():
             own = timeline.of_stratum(s)
             times, name = timeline.times[own], timeline.name(s)
-            steps[s] = _step_function(times, values[own], self._first(curve), name)
+            steps[s] = step_function(times, values[own], self._first(curve), name)
         if timeline.labels is None:
             return steps[0]
         labels = timeline.labels.tolist()
@@ -255,13 +263,13 @@ class Baseline:
     def arrays(self, predictors, strata, curve, since) -> np.ndarray:
         """Curve of every row at `unique_times`; NaN beyond the follow-up of its stratum."""
         unique, timeline = self.unique_times, self.timeline
+        _check_memory(len(predictors), len(unique))
         out = np.empty((len(predictors), len(unique)))
         n_at_once = max(1, BLOCK_NUMBERS // max(len(unique), 1))
         for s, rows in by_stratum(strata):
             own = timeline.of_stratum(s)
             before = np.searchsorted(timeline.times[own], unique, side="right")
-            # Nothing has happened before the first time.
-            padded = np.pad(self.log_hazards[:, own], ((0, 0), (1, 0)), constant_values=-np.inf)
+            padded = after_nothing(self.log_hazards[:, own])
             logs, is_later = padded[:, before], unique > timeline.times[own][-1]
             for first in range(0, len(rows), n_at_once):
                 block = rows[first : first + n_at_once]
@@ -277,13 +285,16 @@ class Baseline:
         for s, rows in by_stratum(strata):
             own, name = self.timeline.of_stratum(s), self.timeline.name(s)
             times, logs = self.timeline.times[own], self.log_hazards[:, own]
-            if curve is cumulative_hazard and len(logs) == 1 and since is None:
-                _share_values(times, logs[0], predictors[:, 0], rows, name, out)
-                continue
+            is_long = curve in AT_ONE_TIME and len(times) > MANY_TIMES
+            if is_long and times[0] > 0:
+                times, logs = np.append(0.0, times), after_nothing(logs)
             for i in rows:
-                gone = None if since is None else since[:, i]
-                values = curve(self._total(logs, predictors[i], gone))
-                out[i] = _step_function(times, values, self._first(curve), name)
+                row = {"predictors": predictors[i], "since": None if since is None else since[:, i]}
+                if is_long:
+                    out[i] = LongCurve(times, logs, curve, rows=name, **row)
+                else:
+                    values = curve(self._total(logs, **row))
+                    out[i] = step_function(times, values, self._first(curve), name)
         return out
 
     @staticmethod
@@ -295,6 +306,17 @@ class Baseline:
     def _first(curve):
         """Value of a curve where nothing has happened."""
         return curve(np.zeros(1))[0]
+
+
+def _check_memory(n_rows, n_times):
+    """Refuse arrays that there is no memory for, which some systems only notice too late."""
+    n_bytes = 8 * n_rows * n_times
+    if n_bytes > available():
+        raise MemoryError(
+            f"the curves of {n_rows:,} rows at {n_times:,} times take {n_bytes / 2**30:,.1f} GiB, "
+            "and there is less memory; leave `return_array` out, and call the curves at the times "
+            "of interest, or pass fewer rows at a time."
+        )
 
 
 @kernel
@@ -316,73 +338,3 @@ def by_stratum(strata):
     order = np.argsort(strata, kind="stable")
     found, first = np.unique(strata[order], return_index=True)
     return zip(found.tolist(), np.split(order, first[1:]), strict=True) if len(order) else ()
-
-
-def total_hazard(logs, predictors, since=None):
-    """Hazard over all pieces (the first axis); infinite where it exceeds floating point."""
-    hazard = 0.0
-    since = repeat(None, len(predictors)) if since is None else since
-    with np.errstate(over="ignore"):
-        for log, predictor, gone in zip(logs, predictors, since, strict=True):
-            own = log if gone is None else gained(log, gone)
-            hazard = hazard + np.exp(own + predictor)
-    return hazard
-
-
-def gained(until, since):
-    """Logarithm of the hazard between two times; of none where the first is not the later."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(until > since, until + np.log(-np.expm1(since - until)), -np.inf)
-
-
-def _share_values(times, logs, predictors, rows, name, out):
-    """Hazards of proportional rows: one array of values, relative to the last, and a factor."""
-    last = logs[-1] if np.isfinite(logs[-1]) else 0.0
-    shared = _step_function(times, np.exp(logs - last), 0.0, name)
-    with np.errstate(over="ignore"):
-        factors = np.exp(predictors + last)
-    for i in rows:
-        if np.isfinite(factors[i]):
-            out[i] = Curve(shared.x, shared.y, a=factors[i], rows=name)
-        else:  # infinity times the zeros before the first event would be NaN
-            hazard = total_hazard(logs[None], predictors[[i]])
-            out[i] = _step_function(times, hazard, 0.0, name)
-
-
-def _step_function(times, values, initial, name):
-    """Step function from time 0 on; without a first step it would start at the first event."""
-    if values[0] != initial and times[0] > 0:
-        times, values = np.append(0.0, times), np.append(initial, values)
-    return Curve(times, values, rows=name)
-
-
-class Curve(StepFunction):
-    """A step function until the last time of the rows that it was estimated from."""
-
-    def __init__(self, x, y, *, a=1.0, rows="the fit's rows"):
-        super().__init__(x, y, a=a)
-        self.rows = rows
-
-    def __call__(self, x):
-        last = self.domain[1]
-        if np.max(x) > last:
-            raise ValueError(
-                f"the curve is asked for at {np.max(x):g}, and {self.rows} end at {last:g}: what "
-                "happens later is unknown; ask for earlier times, `domain` has the last."
-            )
-        return super().__call__(x)
-
-
-def cumulative_hazard(hazard):
-    """Curve of the cumulative hazard, itself."""
-    return hazard
-
-
-def survival(hazard):
-    """Curve of the survival probability."""
-    return np.exp(-hazard)
-
-
-def incidence(hazard):
-    """Curve of the cumulative incidence."""
-    return -np.expm1(-hazard)

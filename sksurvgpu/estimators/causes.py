@@ -14,7 +14,7 @@ from ..data.partitioned import check_in_memory, require_in_memory
 from ..metrics.competing import concordance_competing
 from ._docs import documented
 from ._hazards import HazardModels
-from .baseline import survival
+from .hazard_curves import survival
 from .joint_baseline import add_up
 from .pipelines import open_pipeline
 

@@ -8,8 +8,8 @@ from ..metrics.pairs import as_concordance
 from ._curves import CurveModel, like_curves, like_risks
 from ._docs import documented
 from ._partition import by_partition, to_memory
-from .baseline import incidence
 from .fitted import fitted_of
+from .hazard_curves import incidence
 from .models.hazards import FineGrayModel
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..patterns.risk_sets.plan import distinct_pairs
-from .baseline import BLOCK_NUMBERS, Baseline, Timeline, by_stratum, total_hazard
+from .baseline import BLOCK_NUMBERS, Baseline, Timeline, by_stratum
+from .hazard_curves import total_hazard
 
 ENORMOUS = 1e100  # a hazard that leaves nobody, and whose differences are numbers
 

@@ -10,8 +10,8 @@ from ._columns import check_columns
 from ._curves import CurveModel, like_curves, like_risks, refuse_scorer
 from ._docs import documented
 from ._partition import by_partition, to_memory
-from .baseline import cumulative_hazard, survival
 from .fitted import fitted_of
+from .hazard_curves import cumulative_hazard, survival
 from .models.hazards import CoxModel
 
 

@@ -12,8 +12,9 @@ from .._warnings import warn
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
 from ..data.intervals import tails
-from ..estimators.baseline import Baseline, cumulative_hazard, gained
+from ..estimators.baseline import Baseline
 from ..estimators.fitted import Setting, fitted_of
+from ..estimators.hazard_curves import cumulative_hazard, gained
 from ..information.inverse import Inverse
 from ..patterns.risk_sets.hazards import HazardSpread, Spread
 from ._replicates import Replicates

@@ -27,7 +27,7 @@ from ..data.partitioned import require_in_memory
 from ..data.vectors import check_order, check_row_values
 from ..estimators._hazards import HazardModels, open_hazards
 from ..estimators._log_likelihood import check_arguments
-from ..estimators.baseline import incidence
+from ..estimators.hazard_curves import incidence
 from ..estimators.pipelines import open_pipeline, refuse_type, split_pipeline
 from ..nonparametric.limits import normal_bound
 from ._augmented import augmented_risks

@@ -31,8 +31,8 @@ from ..data.options import choice, is_flag, is_number, refuse
 from ..data.simulate.draw import generator
 from ..data.vectors import check_numbers, check_order
 from ..estimators._columns import check_columns
-from ..estimators.baseline import cumulative_hazard, incidence, survival
 from ..estimators.fitted import fitted_of
+from ..estimators.hazard_curves import cumulative_hazard, incidence, survival
 from ..information.views import view_of
 from ..patterns.risk_sets.hazards import HazardSpread
 from ._covariance import clusters_of, invert_of
