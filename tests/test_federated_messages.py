@@ -6,6 +6,7 @@ from functools import partial
 from threading import Lock
 
 import numpy as np
+import pandas as pd
 import pytest
 from federation import (
     CUTS,
@@ -258,9 +259,13 @@ def test_command_line_goes_on_and_adds_noise(cox, tmp_path, capsys):
         return main([*start, *more], wait)
 
     given = ["--parameters", '{"alpha": 0.003}', "--checkpoint", str(said)]
+    given += ["--then", '[["fit_path", {"n_alphas": 2}], ["fit_path", {"n_alphas": 3}]]']
     assert run(Exact(), *given, stops_at=9) == 1 and said.exists()
     assert run(Exact(), *given) == 0 and not said.exists()
     assert "30 times" in capsys.readouterr().out
+    for name, n_alphas in (("fit_path", 2), ("fit_path-2", 3)):
+        table = pd.read_csv(out.with_name(f"coefficients-{name}.csv"), index_col="alpha")
+        assert table.columns.tolist() == ["x0", "x1"] and len(table) == n_alphas
     noise = ["--parameters", '{"alpha": 0}', "--noise"]
     with pytest.warns(ConvergenceWarning, match="the noise is as large"):
         assert run(Exact(max_epsilon=1.0), *noise, '{"epsilon": 1, "norm": 3}') == 0
