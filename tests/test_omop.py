@@ -112,6 +112,20 @@ def test_cohorts_are_those_of_a_loop(dirty, database, options):
         assert left == len(drawn.table)
 
 
+@pytest.mark.filterwarnings("ignore:table 'observation_period'|of the e(vents|xposures)")
+def test_lines_that_are_there_twice_change_no_era(dirty, database):
+    names = "drug_exposure", "observation_period"
+    again = {name: pd.concat([dirty.tables[name]] * 3) for name in names}
+    pairs = [
+        (db.cohort({"drug": [NEW]}, first_only=False).table, db.eras([OLD], {"condition": [1001]}))
+        for db in (database, Database(dirty.tables | again))
+    ]
+    (once, eras), (thrice, eras_of_thrice) = pairs
+    pd.testing.assert_frame_equal(once, thrice)
+    for name in ("periods", "eras"):
+        pd.testing.assert_frame_equal(eras[name], eras_of_thrice[name])
+
+
 def test_a_period_of_index_dates(dirty, database):
     first, last = "2016-03-01", "2016-12-31"
     drawn = database.cohort({"drug": [NEW]}, period=(first, last))
