@@ -294,7 +294,8 @@ def test_persons_are_found_by_what_their_identifiers_are():
     periods = persons[["id", "observation_start", "observation_end"]]
     bare = persons.drop(columns=["observation_start", "observation_end"])
     found = observe(bare, periods).table["id"].tolist()
-    for own, others in (("category", "int64"), ("int64", "category"), ("int64", "float64")):
+    kinds = ("category", "int64"), ("int64", "category"), ("int64", "float64")
+    for own, others in (*kinds, ("object", "int64"), ("int64", "object")):
         again = observe(bare.astype({"id": own}), periods.astype({"id": others}))
         assert again.table["id"].tolist() == found != []
     rounded = periods.astype({"id": float}).assign(id=periods["id"] + 2.0**53)
@@ -441,6 +442,11 @@ WRONG = {
         broken(same, lambda e: e.assign(id=1)),
         TypeError,
         "`outcomes`['id'] has numbers, the cohort has text",
+    ),
+    "subject": (
+        broken(lambda p: p.assign(person=p["id"]), subject="person"),
+        ValueError,
+        "no column 'person'; name one of its columns ('id', 'date', 'kind') by subject=.",
     ),
     "codes": (
         broken(same, lambda e: e.assign(kind=0), event="kind"),
