@@ -378,6 +378,8 @@ def test_parameters_are_checked(cox):
         ({"level": "all"}, "`level` is 'all'"),
         ({"matrix_of": "A"}, "`matrix_of` is 'A'"),
         ({"grid": [1.0, np.inf]}, "`grid` has NaN"),
+        ({"rows_per_time": 30.5}, "`rows_per_time` is 30.5, must be a whole number of at least 0"),
+        ({"rows_per_time": -1}, "`rows_per_time` is -1, must be a whole"),
         ({"then": [("fused", {})]}, r"\['fused'\] do not follow a fit over sites"),
         ({"then": [("bootstrap", {"folder": "x"})]}, "`folder` is written to by who asks"),
     ):

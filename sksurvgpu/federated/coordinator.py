@@ -15,7 +15,7 @@ import numpy as np
 
 from .._warnings import warn
 from ..backends.sums.matrix import LEVELS
-from ..data.options import choice
+from ..data.options import choice, whole
 from ..estimators._base import PenalizedModel
 from .engine import RefusedError, SumEngine
 from .noise import Noise, NoisySums
@@ -155,7 +155,7 @@ class Coordinator:
         self._grid = np.unique(np.asarray([] if grid is None else grid, dtype=np.float64))
         if not np.isfinite(self._grid).all():
             raise ValueError("`grid` has NaN or infinity; pass finite times.")
-        self._options = int(rows_per_time), level, matrix_of or ""
+        self._options = whole(rows_per_time, "rows_per_time", 0), level, matrix_of or ""
         self._then = json.dumps([[name, dict(options)] for name, options in then])
         then_of(self._then)
         self._checkpoint, self._noise = checkpoint, ""
