@@ -13,7 +13,9 @@ from sksurvgpu.cohort import Cohort
 from sksurvgpu.datasets import simulate_claims, simulate_omop
 from sksurvgpu.omop import Database
 from sksurvgpu.study import Study, StudyResult, check_tables, comparison, study, tables
+from sksurvgpu.study.diagnostics import DIAGNOSTICS_OF, calibrate_lines
 from sksurvgpu.study.differences import describe_differences, difference_p_values
+from sksurvgpu.study.document import DIAGNOSTICS
 from sksurvgpu.study.tables import read_specification
 
 CLAIMS = simulate_claims(900, 50, n_records=15_000, random_state=0)
@@ -410,6 +412,21 @@ def test_diagnostics_pass_and_estimates_are_shown(result):
     [first, _] = result.table[result.table["kind"] == "interest"].to_dict("records")
     assert first["ratio"] == pytest.approx(np.exp(first["coef"]))
     assert np.isfinite(first["calibrated_coef"])
+
+
+def test_positive_controls_that_tell_nothing_leave_the_negative_ones():
+    rng = np.random.default_rng(0)
+    kinds = ["negative"] * 8 + ["positive"] * 5 + ["interest"]
+    lines = pd.DataFrame({"kind": kinds, "coef": rng.normal(0.1, 0.1, 14), "standard_error": 0.1})
+    lines = lines.assign(true_ratio=[1.0] * 8 + [2.0, 2.0, 3.0, 4.0, 4.0, np.nan])
+    judged = {f"{name}_diagnostic": "PASS" for name in DIAGNOSTICS_OF}
+    lines = lines.assign(may_calibrate=True, **judged)
+    without = calibrate_lines(lines[lines["kind"] != "positive"].copy(), DIAGNOSTICS)[0]
+    lines.loc[lines["kind"] == "positive", "coef"] = [-0.4, -0.5, -0.6, -0.7, -0.8]
+    with pytest.warns(UserWarning, match="by negative controls alone: .* do not rise with"):
+        found = calibrate_lines(lines, DIAGNOSTICS)[0]
+    assert found["calibrated_coef"].iloc[-1] == without["calibrated_coef"].iloc[-1] != 0.0
+    assert found["unblind"].all()
 
 
 @pytest.mark.thorough

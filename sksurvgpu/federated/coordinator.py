@@ -150,8 +150,7 @@ class Coordinator:
                 f"`matrix_of` is {matrix_of!r}, must be one of {self._names} with level='sample', "
                 "and without that None."
             )
-        is_sent = isinstance(sites, Mapping)
-        self._send = {str(name): send for name, send in sites.items()} if is_sent else None
+        self._send = {str(n): s for n, s in sites.items()} if isinstance(sites, Mapping) else None
         self._grid = np.unique(np.asarray([] if grid is None else grid, dtype=np.float64))
         if not np.isfinite(self._grid).all():
             raise ValueError("`grid` has NaN or infinity; pass finite times.")
