@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sksurvgpu import from_long
+from sksurvgpu import calibrate, from_long
 from sksurvgpu.cohort import Cohort
 from sksurvgpu.datasets import simulate_claims, simulate_omop
 from sksurvgpu.omop import Database
-from sksurvgpu.study import Study, StudyResult, check_tables, comparison, study, tables
+from sksurvgpu.study import Study, StudyResult, check_tables, comparison, page, study, tables
 from sksurvgpu.study.diagnostics import DIAGNOSTICS_OF, calibrate_lines
 from sksurvgpu.study.differences import describe_differences, difference_p_values
 from sksurvgpu.study.document import DIAGNOSTICS
@@ -512,6 +512,18 @@ def test_the_page_stands_alone(result, tmp_path):
     assert f"{shown['ratio']:.2f} ({shown['ratio_lower']:.2f}" in text
     for heading in ("Estimates", "diagnostics", "balance", "negative controls", "Attrition"):
         assert heading in text
+
+
+def test_the_null_of_the_page_is_of_negative_controls():
+    rng = np.random.default_rng(0)
+    lines = pd.DataFrame({"coef": rng.normal(0.1, 0.1, 16), "standard_error": 0.1})
+    positive = lines[8:].assign(true_coef=1.0, coef=lines["coef"] + 1.0)
+    null = calibrate(lines, lines[:8], positive_controls=positive)
+    own = lines[:1].assign(ratio_lower=1.0, ratio_upper=2.0)
+    (_, _, figure), _ = page._of_effects("new against old", own, null, "hazard ratio")
+    drawn = figure.draw.__self__
+    np.testing.assert_array_equal(drawn.controls["coef"], lines["coef"][:8])
+    assert (drawn.mean, drawn.sd) == tuple(null.null[["mean", "sd"]])
 
 
 def test_parts_survive_files():
