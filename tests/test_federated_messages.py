@@ -371,6 +371,11 @@ def test_parameters_are_checked(cox):
         Site(X, y, strata=[1, 2, 3])
     with pytest.raises(TypeError, match="`rules` is of type dict"):
         Site(X, y, rules={"min_rows": 10})
+    frame, weight = pd.DataFrame(X), pd.Series(np.ones(len(y)))
+    with pytest.raises(ValueError, match="the index of `sample_weight` has the labels of that of"):
+        Site(frame, y, sample_weight=weight[::-1])
+    with pytest.raises(ValueError, match="`sample_weight` is a masked array with 2,400 masked"):
+        Site(X, y, sample_weight=np.ma.masked_all(len(y)))
     for secret in (5, b"fifteen bytes..", 16 * "text"):
         with pytest.raises(TypeError, match="`secret` must be 16 bytes or more"):
             Site(X, y, secret=secret)
