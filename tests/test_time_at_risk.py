@@ -464,6 +464,7 @@ WRONG = {
         "`risk_start` is 0.5, must be a whole",
     ),
     "washout": (broken(same, washout=-1), ValueError, "`washout` is -1, must be a number of days"),
+    "until_next": (broken(same, until_next="no"), TypeError, "`until_next` is 'no', must be"),
     "minimum": (broken(same, minimum=0), ValueError, "`minimum` is 0, must be a whole number of"),
     "repeated": (
         broken(lambda p: p.assign(id="a")),
