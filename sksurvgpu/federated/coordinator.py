@@ -88,7 +88,8 @@ class Coordinator:
     noise : Noise, optional
         Differential privacy of rows: all that is told of them has noise. `fit` returns a
         `NoisyFit`, and the estimator is not fitted; it is `CoxLassoCCD` or `LogisticCCD` without
-        the lasso. Times are those of `grid`, and neither `then` nor `level` is there.
+        the lasso, of outcomes 0 and 1: others are not refused, and all above 0.5 are events. Times
+        are those of `grid`, and neither `then` nor `level` is there.
     checkpoint : path-like, optional
         File of all that sites were told, by which a fit that was stopped goes on where it was;
         removed when it is done.
