@@ -390,6 +390,9 @@ def test_parameters_are_checked(cox):
     ):
         with pytest.raises(ValueError, match=match):
             Coordinator(LASSO, NAMES, **options)
+    for then in (["wald"], [("profile_likelihood", {"columns": np.arange(2)})]):
+        with pytest.raises(TypeError, match=r"`then` is .*, must be pairs of a name and"):
+            Coordinator(LASSO, NAMES, then=then)
     with pytest.raises(ValueError, match="`folder` has fits of one party alone"):
         Coordinator(CoxLassoCV(folder="fits", random_state=0), NAMES)
     with pytest.raises(ValueError, match="`sites` are"):

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._warnings import warn
 from ..backends.sums.matrix import LEVELS
-from ..data.options import choice, whole
+from ..data.options import choice, refuse, whole
 from ..estimators._base import PenalizedModel
 from .engine import RefusedError, SumEngine
 from .noise import Noise, NoisySums
@@ -156,7 +156,11 @@ class Coordinator:
         if not np.isfinite(self._grid).all():
             raise ValueError("`grid` has NaN or infinity; pass finite times.")
         self._options = whole(rows_per_time, "rows_per_time", 0), level, matrix_of or ""
-        self._then = json.dumps([[name, dict(options)] for name, options in then])
+        try:
+            self._then = json.dumps([[name, dict(options)] for name, options in then])
+        except (TypeError, ValueError):
+            rule = "must be pairs of a name and a dict of numbers, text and lists: [('wald', {})]"
+            refuse(then, "then", rule, TypeError)
         then_of(self._then)
         self._checkpoint, self._noise = checkpoint, ""
         self._programme("").check_matrix()
