@@ -133,6 +133,8 @@ def test_a_period_of_index_dates(dirty, database):
     assert entries(drawn) == [line for line in days if str(line[1].date()) <= last]
     after = database.cohort({"drug": [NEW]}, period=(first, None))
     assert entries(after) == days and "index date in the period" in after.attrition.index
+    with pytest.raises(ValueError, match=r"`period` is \(2016, 2017\), must be a pair: first and"):
+        database.cohort({"drug": [NEW]}, period=(2016, 2017))
 
 
 @pytest.mark.thorough
