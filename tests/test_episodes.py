@@ -355,6 +355,7 @@ def test_lines_may_all_be_without_a_stop():
         (PERSONS, LINES.drop(columns="covariate_id"), {}, "by covariate_id=; or pass {name: table"),
         (PERSONS, LINES, {"overlaps": "first"}, "`overlaps` is 'first', must be one of 'error'"),
         (PERSONS, LINES, {"overlaps": {"z": "max"}}, "`overlaps` names 'z', which is no covariate"),
+        (PERSONS, LINES.assign(covariate_id=4), {"default": {5: 1.0}}, "they are like 4"),
         (PERSONS, LINES, {"default": np.nan}, "`default` has 2 NaN"),
         (PERSONS, LINES, {"with_columns": ["sex"]}, "`with_columns` names 'sex'"),
         (PERSONS.assign(time=[0.0, 6.0]), LINES, {}, "has 0 to 0 for 7, where 'start' must be"),

@@ -45,6 +45,7 @@ from sksurvgpu.data.outcomes.survival import Outcome
 from sksurvgpu.federated import Coordinator, RefusedError, Site, wire
 from sksurvgpu.federated import grid as grids
 from sksurvgpu.federated.keys import Identity
+from sksurvgpu.federated.ledger import Ledger
 from sksurvgpu.federated.times import candidates, choose_times, flags_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:times are so coarse")
@@ -182,6 +183,13 @@ def test_times_are_the_most_that_sites_agree_on(seed):
         ends = [0, *(times.of(label).astype(int))]
         assert len(ends) - 1 == max(0, most(spans[is_agreed].tolist()))
         assert set(pairwise(ends)) <= set(map(tuple, spans[is_agreed]))
+
+
+def test_sites_with_one_ledger_count_together(tmp_path):
+    first, second = (Ledger(tmp_path / "ledger") for _ in range(2))
+    assert first.count("noise", "one", 1.0, 1.5) and not second.count("noise", "two", 1.0, 1.5)
+    assert first.settle("sites", ["A", "B"]) and not second.settle("sites", ["A", "C"])
+    assert first.secret(b"1") == second.secret(b"2") == b"1"
 
 
 def test_ledgers_survive_a_start_anew(cox, tmp_path):

@@ -6,6 +6,7 @@ from functools import partial
 from threading import Lock
 
 import numpy as np
+import pandas as pd
 import pytest
 from federation import (
     CUTS,
@@ -258,9 +259,13 @@ def test_command_line_goes_on_and_adds_noise(cox, tmp_path, capsys):
         return main([*start, *more], wait)
 
     given = ["--parameters", '{"alpha": 0.003}', "--checkpoint", str(said)]
+    given += ["--then", '[["fit_path", {"n_alphas": 2}], ["fit_path", {"n_alphas": 3}]]']
     assert run(Exact(), *given, stops_at=9) == 1 and said.exists()
     assert run(Exact(), *given) == 0 and not said.exists()
     assert "30 times" in capsys.readouterr().out
+    for name, n_alphas in (("fit_path", 2), ("fit_path-2", 3)):
+        table = pd.read_csv(out.with_name(f"coefficients-{name}.csv"), index_col="alpha")
+        assert table.columns.tolist() == ["x0", "x1"] and len(table) == n_alphas
     noise = ["--parameters", '{"alpha": 0}', "--noise"]
     with pytest.warns(ConvergenceWarning, match="the noise is as large"):
         assert run(Exact(max_epsilon=1.0), *noise, '{"epsilon": 1, "norm": 3}') == 0
@@ -366,6 +371,11 @@ def test_parameters_are_checked(cox):
         Site(X, y, strata=[1, 2, 3])
     with pytest.raises(TypeError, match="`rules` is of type dict"):
         Site(X, y, rules={"min_rows": 10})
+    frame, weight = pd.DataFrame(X), pd.Series(np.ones(len(y)))
+    with pytest.raises(ValueError, match="the index of `sample_weight` has the labels of that of"):
+        Site(frame, y, sample_weight=weight[::-1])
+    with pytest.raises(ValueError, match="`sample_weight` is a masked array with 2,400 masked"):
+        Site(X, y, sample_weight=np.ma.masked_all(len(y)))
     for secret in (5, b"fifteen bytes..", 16 * "text"):
         with pytest.raises(TypeError, match="`secret` must be 16 bytes or more"):
             Site(X, y, secret=secret)
@@ -373,11 +383,16 @@ def test_parameters_are_checked(cox):
         ({"level": "all"}, "`level` is 'all'"),
         ({"matrix_of": "A"}, "`matrix_of` is 'A'"),
         ({"grid": [1.0, np.inf]}, "`grid` has NaN"),
+        ({"rows_per_time": 30.5}, "`rows_per_time` is 30.5, must be a whole number of at least 0"),
+        ({"rows_per_time": -1}, "`rows_per_time` is -1, must be a whole"),
         ({"then": [("fused", {})]}, r"\['fused'\] do not follow a fit over sites"),
         ({"then": [("bootstrap", {"folder": "x"})]}, "`folder` is written to by who asks"),
     ):
         with pytest.raises(ValueError, match=match):
             Coordinator(LASSO, NAMES, **options)
+    for then in (["wald"], [("profile_likelihood", {"columns": np.arange(2)})]):
+        with pytest.raises(TypeError, match=r"`then` is .*, must be pairs of a name and"):
+            Coordinator(LASSO, NAMES, then=then)
     with pytest.raises(ValueError, match="`folder` has fits of one party alone"):
         Coordinator(CoxLassoCV(folder="fits", random_state=0), NAMES)
     with pytest.raises(ValueError, match="`sites` are"):

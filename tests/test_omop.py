@@ -112,6 +112,20 @@ def test_cohorts_are_those_of_a_loop(dirty, database, options):
         assert left == len(drawn.table)
 
 
+@pytest.mark.filterwarnings("ignore:table 'observation_period'|of the e(vents|xposures)")
+def test_lines_that_are_there_twice_change_no_era(dirty, database):
+    names = "drug_exposure", "observation_period"
+    again = {name: pd.concat([dirty.tables[name]] * 3) for name in names}
+    pairs = [
+        (db.cohort({"drug": [NEW]}, first_only=False).table, db.eras([OLD], {"condition": [1001]}))
+        for db in (database, Database(dirty.tables | again))
+    ]
+    (once, eras), (thrice, eras_of_thrice) = pairs
+    pd.testing.assert_frame_equal(once, thrice)
+    for name in ("periods", "eras"):
+        pd.testing.assert_frame_equal(eras[name], eras_of_thrice[name])
+
+
 def test_a_period_of_index_dates(dirty, database):
     first, last = "2016-03-01", "2016-12-31"
     drawn = database.cohort({"drug": [NEW]}, period=(first, last))
@@ -119,6 +133,8 @@ def test_a_period_of_index_dates(dirty, database):
     assert entries(drawn) == [line for line in days if str(line[1].date()) <= last]
     after = database.cohort({"drug": [NEW]}, period=(first, None))
     assert entries(after) == days and "index date in the period" in after.attrition.index
+    with pytest.raises(ValueError, match=r"`period` is \(2016, 2017\), must be a pair: first and"):
+        database.cohort({"drug": [NEW]}, period=(2016, 2017))
 
 
 @pytest.mark.thorough

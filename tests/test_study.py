@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sksurvgpu import from_long
+from sksurvgpu import calibrate, from_long
 from sksurvgpu.cohort import Cohort
 from sksurvgpu.datasets import simulate_claims, simulate_omop
 from sksurvgpu.omop import Database
-from sksurvgpu.study import Study, StudyResult, check_tables, comparison, study, tables
+from sksurvgpu.study import Study, StudyResult, check_tables, comparison, page, study, tables
+from sksurvgpu.study.diagnostics import DIAGNOSTICS_OF, calibrate_lines
 from sksurvgpu.study.differences import describe_differences, difference_p_values
+from sksurvgpu.study.document import DIAGNOSTICS
 from sksurvgpu.study.tables import read_specification
 
 CLAIMS = simulate_claims(900, 50, n_records=15_000, random_state=0)
@@ -412,6 +414,21 @@ def test_diagnostics_pass_and_estimates_are_shown(result):
     assert np.isfinite(first["calibrated_coef"])
 
 
+def test_positive_controls_that_tell_nothing_leave_the_negative_ones():
+    rng = np.random.default_rng(0)
+    kinds = ["negative"] * 8 + ["positive"] * 5 + ["interest"]
+    lines = pd.DataFrame({"kind": kinds, "coef": rng.normal(0.1, 0.1, 14), "standard_error": 0.1})
+    lines = lines.assign(true_ratio=[1.0] * 8 + [2.0, 2.0, 3.0, 4.0, 4.0, np.nan])
+    judged = {f"{name}_diagnostic": "PASS" for name in DIAGNOSTICS_OF}
+    lines = lines.assign(may_calibrate=True, **judged)
+    without = calibrate_lines(lines[lines["kind"] != "positive"].copy(), DIAGNOSTICS)[0]
+    lines.loc[lines["kind"] == "positive", "coef"] = [-0.4, -0.5, -0.6, -0.7, -0.8]
+    with pytest.warns(UserWarning, match="by negative controls alone: .* do not rise with"):
+        found = calibrate_lines(lines, DIAGNOSTICS)[0]
+    assert found["calibrated_coef"].iloc[-1] == without["calibrated_coef"].iloc[-1] != 0.0
+    assert found["unblind"].all()
+
+
 @pytest.mark.thorough
 def test_slopes_of_profiles_are_those_of_the_likelihood(result):
     points = result.part("0000-000")["profiles"]
@@ -495,6 +512,18 @@ def test_the_page_stands_alone(result, tmp_path):
     assert f"{shown['ratio']:.2f} ({shown['ratio_lower']:.2f}" in text
     for heading in ("Estimates", "diagnostics", "balance", "negative controls", "Attrition"):
         assert heading in text
+
+
+def test_the_null_of_the_page_is_of_negative_controls():
+    rng = np.random.default_rng(0)
+    lines = pd.DataFrame({"coef": rng.normal(0.1, 0.1, 16), "standard_error": 0.1})
+    positive = lines[8:].assign(true_coef=1.0, coef=lines["coef"] + 1.0)
+    null = calibrate(lines, lines[:8], positive_controls=positive)
+    own = lines[:1].assign(ratio_lower=1.0, ratio_upper=2.0)
+    (_, _, figure), _ = page._of_effects("new against old", own, null, "hazard ratio")
+    drawn = figure.draw.__self__
+    np.testing.assert_array_equal(drawn.controls["coef"], lines["coef"][:8])
+    assert (drawn.mean, drawn.sd) == tuple(null.null[["mean", "sd"]])
 
 
 def test_parts_survive_files():

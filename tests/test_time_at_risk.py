@@ -294,7 +294,8 @@ def test_persons_are_found_by_what_their_identifiers_are():
     periods = persons[["id", "observation_start", "observation_end"]]
     bare = persons.drop(columns=["observation_start", "observation_end"])
     found = observe(bare, periods).table["id"].tolist()
-    for own, others in (("category", "int64"), ("int64", "category"), ("int64", "float64")):
+    kinds = ("category", "int64"), ("int64", "category"), ("int64", "float64")
+    for own, others in (*kinds, ("object", "int64"), ("int64", "object")):
         again = observe(bare.astype({"id": own}), periods.astype({"id": others}))
         assert again.table["id"].tolist() == found != []
     rounded = periods.astype({"id": float}).assign(id=periods["id"] + 2.0**53)
@@ -442,6 +443,11 @@ WRONG = {
         TypeError,
         "`outcomes`['id'] has numbers, the cohort has text",
     ),
+    "subject": (
+        broken(lambda p: p.assign(person=p["id"]), subject="person"),
+        ValueError,
+        "no column 'person'; name one of its columns ('id', 'date', 'kind') by subject=.",
+    ),
     "codes": (
         broken(same, lambda e: e.assign(kind=0), event="kind"),
         ValueError,
@@ -458,6 +464,7 @@ WRONG = {
         "`risk_start` is 0.5, must be a whole",
     ),
     "washout": (broken(same, washout=-1), ValueError, "`washout` is -1, must be a number of days"),
+    "until_next": (broken(same, until_next="no"), TypeError, "`until_next` is 'no', must be"),
     "minimum": (broken(same, minimum=0), ValueError, "`minimum` is 0, must be a whole number of"),
     "repeated": (
         broken(lambda p: p.assign(id="a")),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import narwhals as nw
 import numpy as np
 from pandas import Index
-from pandas.api.types import is_numeric_dtype
+from pandas.api.types import infer_dtype, is_numeric_dtype
 
 from ..data.outcomes.fields import CODES
 from ..data.sources import open_source
@@ -95,7 +95,7 @@ def read_events(outcomes, persons, days, columns) -> CohortEvents:
     """
     source = open_source(outcomes, "outcomes")
     wanted = [column for column in columns if column is not None]
-    for column, argument in zip(wanted, ("id", "day", "event"), strict=False):
+    for column, argument in zip(wanted, ("subject", "day", "event"), strict=False):
         require(source.columns, column, "outcomes", argument)
     lines = source.whole(wanted)
     who, date, event = columns
@@ -155,11 +155,15 @@ def _rows_of(found, number, n_persons):
 def _check_same_kind(persons, others, label):
     """Refuse numbers where the cohort has text, or the other way round: nobody would be found."""
     check_exact(others, label)
-    is_number, other_is = (
-        is_numeric_dtype(getattr(ids.dtype, "categories", ids)) for ids in (persons, others)
-    )
+    is_number, other_is = map(_are_numbers, (persons, others))
     if len(others) and len(persons) and is_number != other_is:
         raise TypeError(
             f"{label} has {'text' if is_number else 'numbers'}, the cohort has "
             f"{'numbers' if is_number else 'text'} for its persons; convert one of them."
         )
+
+
+def _are_numbers(ids):
+    """Whether identifiers are numbers, also where they are categories, or objects one by one."""
+    ids = getattr(ids.dtype, "categories", ids)
+    return is_numeric_dtype(ids) or infer_dtype(ids) in ("integer", "floating")

@@ -135,6 +135,7 @@ def time_at_risk(
     """
     cohort = as_cohort(cohort, names)
     _check_options(risk_start, risk_end, washout, minimum)
+    options.flag(until_next, "until_next")
     days = Days(cohort.table)
     first, last, is_observed = _observation(days, index_date, start, end)
     low = first if risk_start_from is None else days.of(risk_start_from, "risk_start_from")

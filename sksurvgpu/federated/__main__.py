@@ -156,9 +156,13 @@ def run_coordinator(folder, waiting, *, sites, estimator, parameters, grid, out,
         fitted = coordinator.fit()
     fitted.summary().to_csv(out)
     written = [Path(out).resolve()]
-    for (function, _), result in zip(options["then"], coordinator.results_, strict=True):
-        written.append(written[0].with_name(f"{written[0].stem}-{function}.csv"))
-        result.summary().to_csv(written[-1])
+    functions = [function for function, _ in options["then"]]
+    for k, (function, result) in enumerate(zip(functions, coordinator.results_, strict=True), 1):
+        again = functions[:k].count(function)
+        name = f"{written[0].stem}-{function}{f'-{again}' * (again > 1)}.csv"
+        written.append(written[0].with_name(name))
+        table = result.summary() if hasattr(result, "summary") else result.to_frame()
+        table.to_csv(written[-1])
     if options["noise"] is None:
         lines = _told(coordinator, len(options.get("grid", ())), options["rows_per_time"])
         print("\n".join([*lines, f"{fitted.n_iter_} iterations"]))

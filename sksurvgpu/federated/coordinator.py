@@ -15,7 +15,7 @@ import numpy as np
 
 from .._warnings import warn
 from ..backends.sums.matrix import LEVELS
-from ..data.options import choice
+from ..data.options import choice, refuse, whole
 from ..estimators._base import PenalizedModel
 from .engine import RefusedError, SumEngine
 from .noise import Noise, NoisySums
@@ -88,7 +88,8 @@ class Coordinator:
     noise : Noise, optional
         Differential privacy of rows: all that is told of them has noise. `fit` returns a
         `NoisyFit`, and the estimator is not fitted; it is `CoxLassoCCD` or `LogisticCCD` without
-        the lasso. Times are those of `grid`, and neither `then` nor `level` is there.
+        the lasso, of outcomes 0 and 1: others are not refused, and all above 0.5 are events. Times
+        are those of `grid`, and neither `then` nor `level` is there.
     checkpoint : path-like, optional
         File of all that sites were told, by which a fit that was stopped goes on where it was;
         removed when it is done.
@@ -150,13 +151,16 @@ class Coordinator:
                 f"`matrix_of` is {matrix_of!r}, must be one of {self._names} with level='sample', "
                 "and without that None."
             )
-        is_sent = isinstance(sites, Mapping)
-        self._send = {str(name): send for name, send in sites.items()} if is_sent else None
+        self._send = {str(n): s for n, s in sites.items()} if isinstance(sites, Mapping) else None
         self._grid = np.unique(np.asarray([] if grid is None else grid, dtype=np.float64))
         if not np.isfinite(self._grid).all():
             raise ValueError("`grid` has NaN or infinity; pass finite times.")
-        self._options = int(rows_per_time), level, matrix_of or ""
-        self._then = json.dumps([[name, dict(options)] for name, options in then])
+        self._options = whole(rows_per_time, "rows_per_time", 0), level, matrix_of or ""
+        try:
+            self._then = json.dumps([[name, dict(options)] for name, options in then])
+        except (TypeError, ValueError):
+            rule = "must be pairs of a name and a dict of numbers, text and lists: [('wald', {})]"
+            refuse(then, "then", rule, TypeError)
         then_of(self._then)
         self._checkpoint, self._noise = checkpoint, ""
         self._programme("").check_matrix()

@@ -25,6 +25,10 @@ class Ledger:
         self._settled: dict[str, str] = {}
         self._counted: dict[str, dict[str, float]] = {}
         self._secret = ""
+        self._read()
+
+    def _read(self):
+        """Take what is in the file, to which another site of the same rows may have added."""
         if self._path is not None and self._path.exists():
             try:
                 said = json.loads(self._path.read_text(encoding="utf-8"))
@@ -38,6 +42,7 @@ class Ledger:
 
     def settle(self, name: str, value) -> bool:
         """Whether a fact is what it was when it was first asked for, which may be now."""
+        self._read()
         code = _digest(value)
         if name not in self._settled:
             self._settled[name] = code
@@ -46,6 +51,7 @@ class Ledger:
 
     def secret(self, drawn: bytes) -> bytes:
         """Secret of the site, which is what was drawn first."""
+        self._read()
         if not self._secret:
             self._secret = drawn.hex()
             self._write()
@@ -53,9 +59,9 @@ class Ledger:
 
     def count(self, name: str, key, times: float, most: float) -> bool:
         """Count what is told of a key; False, and nothing counted, beyond a limit for all keys."""
-        counted, code = self._counted.setdefault(name, {}), _digest(key)
         if not self.allows(name, key, times, most):
             return False
+        counted, code = self._counted.setdefault(name, {}), _digest(key)
         if times > counted.get(code, 0):
             counted[code] = times
             self._write()
@@ -63,6 +69,7 @@ class Ledger:
 
     def allows(self, name: str, key, times: float, most: float) -> bool:
         """Whether it could be counted."""
+        self._read()
         before = self._counted.get(name, {}).get(_digest(key), 0)
         return times <= before or self.total(name) - before + times <= most
 

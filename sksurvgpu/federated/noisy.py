@@ -113,8 +113,7 @@ def fit_noisy(programme, public, sums: NoisySums) -> NoisyFit:
             "their errors are larger than said; take a larger epsilon or fewer columns.",
             ConvergenceWarning,
         )
-    names = [str(j) for j in range(n)] if public.names is None else list(public.names)
-    names = [f"x{name}" for name in names] if public.names is None else names
+    names = [f"x{j}" for j in range(n)] if public.names is None else list(public.names)
     return NoisyFit(
         coef=coef,
         covariance=inverse @ (information + spread) @ inverse,

@@ -19,6 +19,7 @@ from .._versioned import __version__
 from ..backends.sums.matrix import LEVELS
 from ..data.design.columns import build_design
 from ..data.options import choice
+from ..data.vectors import check_order, check_unmasked
 from .asked import check_model
 from .forms import FormError
 from .keys import Identity, TagError, fingerprint_of
@@ -96,10 +97,13 @@ class Site:
         self, X, y, *, rules=None, name=None, key=None, peers=None, ledger=None, log=None,
         secret=None, **arguments,
     ):  # fmt: skip
-        given = {key: np.asarray(value) for key, value in arguments.items() if value is not None}
-        self._arguments = {"X": build_design(X), "y": np.asarray(y), **given}
+        given = {"y": y} | {key: value for key, value in arguments.items() if value is not None}
+        check_order(X=X, **given)
+        self._arguments = {"X": build_design(X)}
         n_rows = self._arguments["X"].n_rows
-        for argument, value in self._arguments.items():
+        for argument, value in given.items():
+            check_unmasked(value, argument)
+            self._arguments[argument] = value = np.asarray(value)
             if len(value) != n_rows:
                 raise ValueError(
                     f"`{argument}` has {len(value):,} entries, `X` has {n_rows:,} rows."

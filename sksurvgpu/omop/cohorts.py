@@ -100,7 +100,7 @@ def draw(tables, concepts, descendants, gap, period, *, first_only, washout, min
 
 
 def _check_period(period):
-    if isinstance(period, str) or np.size(period) != 2:
+    if isinstance(period, str) or np.size(period) != 2 or any(map(options.is_number, period)):
         raise ValueError(f"`period` is {period!r}, must be a pair: first and last date, or None.")
     days = [None if day is None else Timestamp(day) for day in period]
     if any(day is NaT or (day is not None and day.tzinfo is not None) for day in days):

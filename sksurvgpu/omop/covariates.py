@@ -143,7 +143,6 @@ class _Lines:
 
     def read(self, domains, excluded, points):
         """Yield frames of lines, and name their columns."""
-
         self._tables.register("sksurvgpu_excluded", DataFrame({"concept": excluded}))
         yield from self._demographics()
         flags = np.zeros((len(points), len(self._ids)), dtype=np.bool_)
@@ -210,7 +209,6 @@ class _Lines:
 
     def _stream(self, name, points, first, last):
         """Row, concept and day of each record that may matter, in batches."""
-
         domain = DOMAINS[name]
         ids = np.concatenate([np.empty(0, np.int64), *(ids for _, ids in points)])
         self._tables.register("sksurvgpu_scored", DataFrame({"concept": np.unique(ids)}))

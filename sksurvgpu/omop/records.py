@@ -20,13 +20,13 @@ from .tables import BIRTH, DOMAINS, SUPPLY
 from .vocabulary import find_concepts, find_names, read_ids
 
 # Parts of an era: a record that starts more than `gap` days after all before it have ended begins
-# a new one. Records of one start and end are alike, so that their order does not matter.
+# a new one. Of records of one start and end there is one, as both windows may order them otherwise.
 _JOINED = """
     WITH marked AS (
         SELECT *, start > max(stop) OVER (
             PARTITION BY person, era ORDER BY start, stop
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) + {gap} AS is_new
-        FROM ({records})
+        FROM (SELECT DISTINCT person, era, start, stop FROM ({records}))
     ), numbered AS (
         SELECT *, count(*) FILTER (coalesce(is_new, true)) OVER (
             PARTITION BY person, era ORDER BY start, stop ROWS UNBOUNDED PRECEDING) AS number

@@ -135,7 +135,6 @@ class Comparison:
 
     def describe(self):
         """Tables of the cohort: who was left out, the model of the scores and their densities."""
-
         attrition = self.cohort.attrition.rename_axis("description").reset_index()
         drawn = {"attrition": attrition, "covariates": self._name_covariates()}
         if not any(one["adjustment"] for one in self.study["analyses"].values()):
@@ -186,7 +185,6 @@ class Comparison:
 
     def analyse(self, name, scores):
         """Tables of an analysis, with the tables that `describe` gave."""
-
         analysis = self.study["analyses"][name]
         names, of_interest = list(outcomes_of(self.study)), {*self.study["outcomes"]}
         with keep_warnings() as warned:
@@ -266,7 +264,6 @@ class Comparison:
 
 def _describe_density(score, treated):
     """Densities of the preference scores of both arms, of normal kernels as R's ``density``."""
-
     preference = preference_score(score, treated)
     at = np.linspace(0.0, 1.0, N_POINTS)
     table = {"preference_score": at}
@@ -299,7 +296,6 @@ def pack(tables) -> dict:
 
 def unpack(arrays) -> dict:
     """Tables of the arrays that `pack` made."""
-
     columns = {}
     for key, values in arrays.items():
         name, column = key.split("/", 1)

@@ -33,7 +33,6 @@ class ComparisonTables:
 
     def of_study(self):
         """Tables that have a few lines."""
-
         study, pairs = self._study, [*map(self._ids_of, self._study["comparisons"])]
         columns = ["target_id", "comparator_id", "target_comparator_id"]
         tables = {"cm_target_comparator": DataFrame(pairs, columns=columns)}
@@ -55,7 +54,6 @@ class ComparisonTables:
 
     def _of_covariates(self):
         """Covariates of any comparison; a kind of them is the last digits of its number."""
-
         parts = (
             self._result.part(f"{k:04d}-scores") for k in range(len(self._study["comparisons"]))
         )
@@ -127,7 +125,6 @@ class ComparisonTables:
 
     def _of_outcomes(self, parts, lines, exposures):
         """Tables of outcomes; points of an effect only where it may be looked at."""
-
         is_shown = (lines["kind"] != "interest") | lines["unblind"]
         may_combine = is_shown | lines["unblind_for_evidence_synthesis"]
         found = {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
+from .._warnings import warn
 from ..cohort import minimal_detectable_effect
 from ..inference.calibration import calibrate
 from .differences import difference_p_values
@@ -58,10 +59,9 @@ def judge_differences(table, thresholds, prefix="") -> dict:
     difference, variance = table["std_diff_after"], table["std_diff_var_after"]
     p = difference_p_values(difference, variance, thresholds["max_difference"])
     n_tests = int(np.isfinite(variance).sum())
-    is_known = bool(difference.notna().any())
     is_tested = n_tests > 0 and np.isfinite(p).any()
     smallest = min(1.0, n_tests * float(np.nanmin(p))) if is_tested else np.nan
-    largest = float(difference.abs().max()) if is_known else np.nan
+    largest = float(difference.abs().max())
     return {f"{prefix}max_sdm": largest, f"{prefix}sdm_family_wise_min_p": smallest}
 
 
@@ -101,16 +101,12 @@ def judge(lines, thresholds, of):
     """Add what diagnostics say of their values, but for the last one, and who may calibrate."""
     alpha = thresholds["difference_alpha"]
     for name, (column, key, _) in of.items():
-        if name == "ease":
-            continue
+        threshold, better = thresholds[key], np.greater_equal if key.startswith("min") else np.less
         if name.endswith("balance") and alpha is not None:
-            of_test = column.replace("max_sdm", "sdm_family_wise_min_p")
-            lines[f"{name}_diagnostic"] = _judge(
-                lines[of_test], thresholds[key] and alpha, np.greater
-            )
-            continue
-        better = np.greater_equal if key.startswith("min") else np.less
-        lines[f"{name}_diagnostic"] = _judge(lines[column], thresholds[key], better)
+            column = column.replace("max_sdm", "sdm_family_wise_min_p")
+            threshold, better = threshold and alpha, np.greater
+        if name != "ease":
+            lines[f"{name}_diagnostic"] = _judge(lines[column], threshold, better)
     before = [f"{name}_diagnostic" for name in of if name not in ("mdrr", "ease")]
     lines["may_calibrate"] = (lines[before] != FAIL).all(axis=1)
     return lines
@@ -142,9 +138,7 @@ def _detectable(line, model):
 
 def calibrate_lines(lines, thresholds, of=DIAGNOSTICS_OF):
     """Add calibrated effects and the last diagnostic, and say what may be looked at, or why not."""
-    for key in CALIBRATED:
-        lines[f"calibrated_{key}"] = np.nan
-    lines["calibrated_one_sided_p"] = lines["ease"] = np.nan
+    lines[[*(f"calibrated_{key}" for key in CALIBRATED), "calibrated_one_sided_p", "ease"]] = np.nan
     is_known = lines["coef"].notna() & lines["standard_error"].notna() & lines["may_calibrate"]
     is_known &= lines["coef"].abs() < np.log(100.0)
     controls = lines[is_known & (lines["kind"] == "negative")]
@@ -154,10 +148,7 @@ def calibrate_lines(lines, thresholds, of=DIAGNOSTICS_OF):
         positive = positive.assign(true_coef=np.log(positive["true_ratio"].astype(float)))
         positive = positive if len(positive) >= FEWEST else None
         estimates = lines[["coef", "standard_error"]].astype(float)
-        null, one_sided = (
-            calibrate(estimates, controls, positive_controls=positive, alternative=alternative)
-            for alternative in ("two-sided", "greater")
-        )
+        null, one_sided = _calibrate(estimates, controls, positive)
         for key in CALIBRATED:
             lines[f"calibrated_{key}"] = null.table[f"calibrated_{key}"]
         lines["calibrated_one_sided_p"] = one_sided.table["calibrated_p_value"]
@@ -168,6 +159,20 @@ def calibrate_lines(lines, thresholds, of=DIAGNOSTICS_OF):
     lines["unblind"] = may_combine & (lines["mdrr_diagnostic"] != FAIL)
     lines["reason"] = [_tell(line, thresholds, of) for _, line in lines.iterrows()]
     return lines, null
+
+
+def _calibrate(estimates, controls, positive):
+    """Effects with tests on both sides and on one; without positive controls that tell nothing."""
+    try:
+        return [
+            calibrate(estimates, controls, positive_controls=positive, alternative=alternative)
+            for alternative in ("two-sided", "greater")
+        ]
+    except ValueError as error:
+        if positive is None:
+            raise
+        warn(f"effects are calibrated by negative controls alone: {error}")
+        return _calibrate(estimates, controls, None)
 
 
 def _tell(line, thresholds, of):

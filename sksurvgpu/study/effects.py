@@ -25,7 +25,6 @@ def number_of(text) -> int:
 
 def list_analyses(analyses):
     """Table of analyses of a document."""
-
     lines = [(name, json.dumps(one)) for name, one in analyses.items()]
     table = DataFrame(lines, columns=["description", "definition"])
     return table.assign(analysis_id=np.arange(len(lines)) + 1)

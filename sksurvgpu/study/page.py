@@ -140,7 +140,7 @@ def _of_effects(title, own, null, effect):
     """Figures of controls and of effects."""
     own = own[np.isfinite(own["coef"].astype(float))].head(MOST_ROWS)  # those that are not hidden
     if null is not None:
-        display = EmpiricalNullDisplay(null.controls, own, *null.null[["mean", "sd"]])
+        display = EmpiricalNullDisplay(null.controls.query("true_coef == 0"), own, *null.null)
         label = "Estimates of negative controls and the empirical null"
         yield f"{title}: negative controls", "", Figure(display.plot, label)
     if len(own):

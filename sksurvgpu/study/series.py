@@ -51,7 +51,6 @@ class CaseSeries:
 
     def describe(self):
         """Tables of all exposures and case series."""
-
         found, is_whole = defaultdict(list), True
         for number, (name, series) in enumerate(self.study["case_series"].items(), 1):
             for exposure in series["exposures"]:
@@ -126,7 +125,6 @@ class CaseSeries:
 
     def _name_columns(self, series, exposure, columns):
         """Ratios of all columns with their numbers, and those of their windows and exposures."""
-
         ids = {name: d["id"] for name, d in self.study["exposures"].items()}
         free, found = {name: count(first) for name, first in OF_TIME.items()}, []
         windows, own = [*series["windows"]], [*chain(*sort_windows(series))]
@@ -226,7 +224,6 @@ def _describe_attrition(data, person):
 
 def _describe_knots(data, coef):
     """Knots of splines with their ratios; that of season which is left out is 1."""
-
     found = [DataFrame({"spline_type": [], "knot_month": [], "rr": []})]
     for variable, knots in data.knots.items():
         values = coef[coef.index.str.startswith(f"{variable} spline ")].to_numpy()
@@ -248,7 +245,6 @@ def _describe_months(months):
 
 def _describe_weeks(days, eras):
     """Cases and outcomes in the weeks around the first exposure in observation."""
-
     unit, begin = Index(days.label).get_indexer(eras["id"]), _days_of(eras["start"])
     is_in = (unit >= 0) & (begin >= days.start[unit]) & (begin < days.end[unit])
     first = Series(begin[is_in]).groupby(unit[is_in]).min()
@@ -266,7 +262,6 @@ def _days_of(dates):
 
 def _describe_spans(days, periods):
     """Cases observed in a month of age, or of the calendar, the one before and the one after."""
-
     born, found = _days_of(periods.set_index("id")["birth"].loc[days.label]), {}
     ages = [(end - born) // MONTH for end in days[:2]]
     months = [end.astype("datetime64[D]").astype("datetime64[M]").astype(int) for end in days[:2]]

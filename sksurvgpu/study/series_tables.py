@@ -26,7 +26,6 @@ class SeriesTables:
 
     def of_study(self):
         """Tables that have a few lines."""
-
         covariates, sets = [], []
         for number, series in enumerate(self._study["case_series"].values(), 1):
             kinds = [*sort_windows(series), [END_OF_OBSERVATION]]
@@ -52,7 +51,6 @@ class SeriesTables:
 
     def _of_lines(self):
         """Estimates, hidden ones left out, and diagnostics of all lines, with their eras."""
-
         lines, shown = self._result._series_lines, self._result.case_series
         if not len(lines):
             return {}
@@ -105,7 +103,6 @@ def _is_of_others(table):
 
 def _expand_attrition(steps, lines):
     """Steps of each window, and a last one of those who have it."""
-
     columns = ["outcome_subjects", "outcome_observation_periods", "outcome_events", "observed_days"]
     own = ["covariate_subjects", "own_periods", "own_events", "own_days"]
     lines = lines[lines["own_days"].notna()]

@@ -95,7 +95,6 @@ def check_tables(folder) -> dict:
 
 def _find_twice(path, key):
     """Name a key that is there twice, if it is one, and not two with one hash."""
-
     table = read_csv(path, dtype=str, keep_default_na=False, usecols=key)[key]
     twice = table.duplicated()
     if twice.any():

@@ -190,7 +190,7 @@ def _by_covariate(argument, option, ids, otherwise):
         if absent:
             raise ValueError(
                 f"`{argument}` names {next(iter(absent))!r}, which is no covariate of a line; they "
-                f"are like {ids[0]!r}."
+                f"are like {ids.tolist()[0]!r}."
                 if ids.size
                 else f"`{argument}` is given without lines."
             )
