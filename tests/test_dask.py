@@ -13,14 +13,17 @@ import scipy.sparse as sp
 from sksurvgpu import (
     CoxLassoCCD,
     CoxLassoCV,
+    LinearCCD,
     bootstrap,
     case_series,
     competing_risks,
     matched,
     surv,
+    wald,
     write_partitions,
 )
 from sksurvgpu.backends.sums.messages import Arrange
+from sksurvgpu.cohort import balance
 from sksurvgpu.data.partitioned import in_partitions
 from sksurvgpu.partitions.dask import as_rows
 from sksurvgpu.partitions.handles import open_engine
@@ -285,6 +288,25 @@ def test_columns_of_files_have_the_same_partitions(frame, tmp_path):
     X, y = as_rows(far[[f"x{j}" for j in range(12)]]), as_rows(surv(far["event"], far["time"]), "y")
     assert (X.n_parts, y.n_parts) == (4, 4)
     np.testing.assert_array_equal(y.load(1), surv(frame["event"][1::4], frame["time"][1::4]))
+
+
+def test_rows_of_a_partition_are_not_mixed_up(frame):
+    far = dd.from_pandas(frame, npartitions=2)
+    X, y = far[["a", "b"]], surv(far["event"], far["time"])
+    turned = far.map_partitions(lambda part: part.iloc[::-1])
+    model = CoxLassoCCD(alpha=0).fit(X, y)
+    match = "partition [01]: the index of `{}` has the labels of that of `X` in another order"
+    weight = {"sample_weight": turned["time"]}
+    with pytest.raises(ValueError, match=match.format("sample_weight")):
+        CoxLassoCCD().fit(X, y, **weight)
+    with pytest.raises(ValueError, match=match.format("sample_weight")):
+        model.log_likelihood(X, y, **weight)
+    with pytest.raises(ValueError, match=match.format("cluster")):
+        wald(model, X, y, cluster=turned["site"])
+    with pytest.raises(ValueError, match=match.format("y")):
+        LinearCCD().fit(X, turned["time"])
+    with pytest.raises(ValueError, match=match.format("treatment")):
+        balance(X, turned["event"])
 
 
 def test_what_takes_rows_refuses_outcomes_by_partition(frame, tmp_path):

@@ -50,6 +50,7 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
     """
     said = json.loads(text)
     model = _model_named(said, trusted)
+    check_order(**arguments)
     given = dict(arguments)
     X, y = to_host(given.pop("X")), given.pop("y")
     weight, offset = given.pop("sample_weight", None), given.pop("offset", None)
