@@ -4,6 +4,7 @@ import itertools
 import os
 import pickle
 import signal
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -307,6 +308,16 @@ def test_rows_of_a_partition_are_not_mixed_up(frame):
         LinearCCD().fit(X, turned["time"])
     with pytest.raises(ValueError, match=match.format("treatment")):
         balance(X, turned["event"])
+
+
+@pytest.mark.parametrize("columns", [["b", "a"], ["a"], ["a", "b", "c"]])
+def test_columns_are_those_of_the_fit(frame, columns):
+    far = dd.from_pandas(frame, npartitions=2)
+    y = surv(far["event"], far["time"])
+    model = CoxLassoCCD(alpha=0).fit(far[["a", "b"]], y)
+    for call in (model.log_likelihood, partial(wald, model)):
+        with pytest.raises(ValueError, match="feature names should match"):
+            call(far[columns], y)
 
 
 def test_what_takes_rows_refuses_outcomes_by_partition(frame, tmp_path):
