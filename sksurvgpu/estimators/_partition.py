@@ -147,7 +147,8 @@ def by_partition(like=_numbers):
             given = signature(method).bind(self, X, *args, **kwargs).arguments
             given = {name: value for name, value in given.items() if name not in ("self", "X")}
             check_is_fitted(self)
-            return _map(self, partial(_predict, self, method.__name__, like), X, given, like)
+            whole = getattr(type(self), method.__name__)  # that a worker finds by its name
+            return _map(self, partial(_call, whole, self, like), X, given, like)
 
         return call
 
@@ -176,10 +177,6 @@ def _map(model, function, X, given, like):
     others = {name: as_rows(value, name) for name, value in given.items() if in_partitions(value)}
     fixed = {name: value for name, value in given.items() if name not in others}
     return rows.map(partial(function, **fixed), like=like(model, fixed), **others)
-
-
-def _predict(model, name, like, X, **given):
-    return _call(getattr(type(model), name), model, like, X, **given)
 
 
 def _call(method, model, like, X, **given):
