@@ -15,6 +15,8 @@ from sksurvgpu import (
     CoxLassoCCD,
     CoxLassoCV,
     LinearCCD,
+    PrepareColumns,
+    SplineColumns,
     bootstrap,
     case_series,
     competing_risks,
@@ -331,6 +333,14 @@ def test_what_takes_rows_refuses_outcomes_by_partition(frame, tmp_path):
         write_partitions(tmp_path / "no.parts", far, outcome=surv)
     with pytest.raises(TypeError, match=r"part.compute\(\) for part in frame.partitions"):
         write_partitions(tmp_path / "no.parts", (far[["a"]], far["time"]))
+
+
+def test_transformers_refuse_partitions(frame):
+    far = dd.from_pandas(frame[["a", "b"]], npartitions=2)
+    for transformer in (PrepareColumns(), SplineColumns()):
+        for X in (far, far.to_dask_array()):
+            with pytest.raises(ValueError, match="`X` is in partitions"):
+                transformer.fit(X)
 
 
 def test_maps_are_lazy_arrays(frame):

@@ -13,6 +13,7 @@ from pandas import SparseDtype
 from pandas.api.types import is_complex_dtype, is_numeric_dtype
 
 from ..by_column import check_column_names
+from ..partitioned import require_in_memory
 from ..vectors import check_unmasked
 from .kernels import DENSE, INDICATOR, SPARSE, scan_values, write_columns
 from .sparse import trusted_column, trusted_matrix
@@ -33,6 +34,7 @@ BLOCK_COLUMNS, BLOCK_VALUES = 16, 2**16
 
 def read_table(X, name, may_be_empty=False):
     """Check X and return its columns; `name` is the argument's name in messages."""
+    require_in_memory(X)
     if sp.issparse(X):
         check_shape(X.shape, name, may_be_empty)
         trusted = trusted_matrix(X, name)
