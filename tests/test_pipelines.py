@@ -574,6 +574,16 @@ def test_transformers_of_a_pipeline_that_is_not_fitted_learn_from_the_rows():
     assert (criteria["df"] < 4).all()
 
 
+@pytest.mark.parametrize("output", ["pandas", "polars"])
+def test_paths_of_pipelines_predict_whatever_transformers_return(output):
+    pytest.importorskip(output)
+    pipe, X = make_pipeline(StandardScaler(), LASSO), MISSING[["age", "dose"]].fillna(60.0)
+    expected = fit_path(pipe, X, Y, alphas=[0.01]).at(0).predict(X)
+    with config_context(transform_output=output):
+        found = fit_path(pipe, X, Y, alphas=[0.01]).at(0).predict(X)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 def test_pipelines_within_pipelines_and_searches():
     inner = GridSearchCV(clone(FREE), {"alpha": [0.0]}, cv=2)
     nested = pipe_of(RAW, make_pipeline("passthrough", MaxAbsScaler(), inner)).fit(MISSING, Y)
