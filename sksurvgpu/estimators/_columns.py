@@ -50,8 +50,7 @@ def check_columns(estimator, X) -> Design:
 
 def check_header(estimator, header) -> None:
     """Check the number and names of columns against those of the fit."""
-    table = np.empty((0, header.n_columns))
-    table = table if header.names is None else DataFrame(table, columns=header.names)
+    table = DataFrame(np.empty((0, header.n_columns)), columns=header.names)
     validate_data(estimator, table, y="no_validation", reset=False, skip_check_array=True)
 
 

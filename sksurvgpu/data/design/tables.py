@@ -243,7 +243,7 @@ def _from_pandas(frame, name, may_be_empty):
 def _from_frame(frame, name, may_be_empty):
     check_shape(frame.shape, name, may_be_empty)
     labels = list(frame.columns)
-    _check_dtypes(list(frame.schema.values()), _is_narwhals_number, labels, name)
+    _check_dtypes(frame.schema.values(), lambda k: k.is_numeric() or k == nw.Boolean, labels, name)
 
     def blocks():
         for label in labels:
@@ -262,10 +262,6 @@ def _check_dtypes(dtypes, is_number, labels, name):
                 "categories (sksurvgpu.CategoryColumns), turn dates into durations, cast numbers "
                 "kept as objects to float."
             )
-
-
-def _is_narwhals_number(dtype):
-    return dtype.is_numeric() or dtype == nw.Boolean
 
 
 def _is_pandas_number(dtype):
