@@ -4,6 +4,7 @@ import itertools
 import os
 import pickle
 import signal
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,14 +14,19 @@ import scipy.sparse as sp
 from sksurvgpu import (
     CoxLassoCCD,
     CoxLassoCV,
+    LinearCCD,
+    PrepareColumns,
+    SplineColumns,
     bootstrap,
     case_series,
     competing_risks,
     matched,
     surv,
+    wald,
     write_partitions,
 )
 from sksurvgpu.backends.sums.messages import Arrange
+from sksurvgpu.cohort import balance
 from sksurvgpu.data.partitioned import in_partitions
 from sksurvgpu.partitions.dask import as_rows
 from sksurvgpu.partitions.handles import open_engine
@@ -287,6 +293,35 @@ def test_columns_of_files_have_the_same_partitions(frame, tmp_path):
     np.testing.assert_array_equal(y.load(1), surv(frame["event"][1::4], frame["time"][1::4]))
 
 
+def test_rows_of_a_partition_are_not_mixed_up(frame):
+    far = dd.from_pandas(frame, npartitions=2)
+    X, y = far[["a", "b"]], surv(far["event"], far["time"])
+    turned = far.map_partitions(lambda part: part.iloc[::-1])
+    model = CoxLassoCCD(alpha=0).fit(X, y)
+    match = "partition [01]: the index of `{}` has the labels of that of `X` in another order"
+    weight = {"sample_weight": turned["time"]}
+    with pytest.raises(ValueError, match=match.format("sample_weight")):
+        CoxLassoCCD().fit(X, y, **weight)
+    with pytest.raises(ValueError, match=match.format("sample_weight")):
+        model.log_likelihood(X, y, **weight)
+    with pytest.raises(ValueError, match=match.format("cluster")):
+        wald(model, X, y, cluster=turned["site"])
+    with pytest.raises(ValueError, match=match.format("y")):
+        LinearCCD().fit(X, turned["time"])
+    with pytest.raises(ValueError, match=match.format("treatment")):
+        balance(X, turned["event"])
+
+
+@pytest.mark.parametrize("columns", [["b", "a"], ["a"], ["a", "b", "c"]])
+def test_columns_are_those_of_the_fit(frame, columns):
+    far = dd.from_pandas(frame, npartitions=2)
+    y = surv(far["event"], far["time"])
+    model = CoxLassoCCD(alpha=0).fit(far[["a", "b"]], y)
+    for call in (model.log_likelihood, partial(wald, model)):
+        with pytest.raises(ValueError, match="feature names should match"):
+            call(far[columns], y)
+
+
 def test_what_takes_rows_refuses_outcomes_by_partition(frame, tmp_path):
     far = dd.from_pandas(frame, npartitions=2)
     y = surv(far["event"], far["time"])
@@ -298,6 +333,14 @@ def test_what_takes_rows_refuses_outcomes_by_partition(frame, tmp_path):
         write_partitions(tmp_path / "no.parts", far, outcome=surv)
     with pytest.raises(TypeError, match=r"part.compute\(\) for part in frame.partitions"):
         write_partitions(tmp_path / "no.parts", (far[["a"]], far["time"]))
+
+
+def test_transformers_refuse_partitions(frame):
+    far = dd.from_pandas(frame[["a", "b"]], npartitions=2)
+    for transformer in (PrepareColumns(), SplineColumns()):
+        for X in (far, far.to_dask_array()):
+            with pytest.raises(ValueError, match="`X` is in partitions"):
+                transformer.fit(X)
 
 
 def test_maps_are_lazy_arrays(frame):

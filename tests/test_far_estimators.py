@@ -296,3 +296,23 @@ def test_collections_of_dask_are_predicted_and_scored():
     assert isinstance(predicted, array.Array)
     np.testing.assert_array_equal(predicted.compute(), model.predict(X))
     assert model.score(far, outcome) == pytest.approx(model.score(X, y), rel=1e-12)
+
+
+def test_predictions_and_scores_are_of_the_same_partitions():
+    model, arguments, _, _ = case("cox")
+    X, y = arguments["X"], arguments["y"]
+    stratified = clone(model).fit(X, y, strata=STRATUM)
+    near, far = (
+        from_lists({"X": [X[:n], X[n:]], "y": [y[:n], y[n:]], "s": [STRATUM[:n], STRATUM[n:]]})
+        for n in (100, 100)
+    )
+    match = "`{}` is of partitions in memory .*, `X` of partitions in memory .* one place"
+    with pytest.raises(ValueError, match=match.format("strata")):
+        stratified.predict_risk(near["X"], 5, strata=far["s"])
+    with pytest.raises(ValueError, match=match.format("y")):
+        stratified.score(near["X"], far["y"], strata=near["s"])
+    one = from_lists({"exposure": [EXPOSURE]})["exposure"]
+    with pytest.raises(ValueError, match=r"`exposure` is .*1 partition.*, `X` is .*2 partition"):
+        PoissonCCD().fit(X, MONTH, exposure=EXPOSURE).predict(near["X"], exposure=one)
+    own = stratified.score(near["X"], near["y"], strata=near["s"])
+    assert own == pytest.approx(stratified.score(X, y, strata=STRATUM), rel=1e-12)

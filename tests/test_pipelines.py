@@ -11,7 +11,7 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Ridge
@@ -502,6 +502,13 @@ def test_transformers_get_what_they_request():
         expected = coefs_by_hand(pipe, X, Y, rows, sample_weight=weight[rows])
         path = fit_path(pipe, X, Y, alphas=[0.01], sample_weight=weight)
         scale = path.at(0)[:-1].transform(X)
+        whole = clone(pipe).fit(X, Y, sample_weight=weight)
+        columns = make_column_transformer((pipe[0], ["age", "dose"]))
+        for steps in (pipe[0], columns):
+            named = make_pipeline(NamedColumns(steps), LASSO).fit(X, Y, sample_weight=weight)
+            np.testing.assert_array_equal(named[-1].coef_, whole[-1].coef_)
+        with pytest.raises(UnsetMetadataPassedError, match="StandardScaler"):
+            make_pipeline(NamedColumns(StandardScaler()), LASSO).fit(X, Y, sample_weight=weight)
     np.testing.assert_allclose(result.coefs[:, 1], expected, atol=1e-7)
     np.testing.assert_allclose(
         np.average(scale.to_scipy().toarray(), axis=0, weights=weight), 0, atol=1e-12
@@ -565,6 +572,16 @@ def test_transformers_of_a_pipeline_that_is_not_fitted_learn_from_the_rows():
     ridge = make_pipeline(RAW, clone(LASSO).set_params(l1_ratio=0.5))
     criteria = fit_path(ridge, MISSING, Y, n_alphas=3).information_criteria(MISSING, Y)
     assert (criteria["df"] < 4).all()
+
+
+@pytest.mark.parametrize("output", ["pandas", "polars"])
+def test_paths_of_pipelines_predict_whatever_transformers_return(output):
+    pytest.importorskip(output)
+    pipe, X = make_pipeline(StandardScaler(), LASSO), MISSING[["age", "dose"]].fillna(60.0)
+    expected = fit_path(pipe, X, Y, alphas=[0.01]).at(0).predict(X)
+    with config_context(transform_output=output):
+        found = fit_path(pipe, X, Y, alphas=[0.01]).at(0).predict(X)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_pipelines_within_pipelines_and_searches():

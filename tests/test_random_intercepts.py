@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, hstack
 from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
 from sklearn.preprocessing import MaxAbsScaler
 
 from sksurvgpu import (
@@ -436,8 +436,21 @@ def test_searches_of_scikit_learn_hand_labels_on():
         model = RandomIntercepts(LogisticCCD(), variance=0.4)
         search = GridSearchCV(model, {"estimator__alpha": [0.001, 0.1], "variance": [0.1]}, cv=2)
         search.fit(X, TIME > 10, cluster=CLUSTER)
+        pipe = make_pipeline(MaxAbsScaler(), search.best_estimator_).fit(
+            X, TIME > 10, cluster=CLUSTER
+        )
+        for name in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
+            own = getattr(pipe[-1], name)(pipe[0].transform(X), cluster=CLUSTER)
+            np.testing.assert_array_equal(getattr(pipe, name)(X, cluster=CLUSTER), own)
+        strata = {"cluster": CLUSTER, "strata": STRATUM}
+        model, folds = RandomIntercepts(CoxLassoCCD(), variance=0.4), KFold(2)
+        scores = cross_val_score(model, X, Y, cv=folds, params=strata, error_score="raise")
     assert search.best_estimator_.variance_ == 0.1
     assert len(search.best_estimator_.cluster_effects_) == 23
+    for (train, test), score in zip(folds.split(X), scores, strict=True):
+        own, given = clone(model), {name: labels[test] for name, labels in strata.items()}
+        own.fit(X[train], Y[train], CLUSTER[train], strata=STRATUM[train])
+        assert score == own.score(X[test], Y[test], **given)
 
 
 def test_searches_score_pipelines_of_whole_clusters_without_a_word():

@@ -16,6 +16,7 @@ from .._versioned import Versioned
 from . import options
 from .design.columns import Design, build_design
 from .design.entries import describe_entries, divided, entries_of
+from .design.sums import column_names
 
 CHOICES = {"redundant": ("keep", "drop"), "scale": (None, "max", "sd")}
 
@@ -206,7 +207,7 @@ def input_names(fitted, given=None):
     """Names of the columns that a transformer was fitted to, of which `given` may not differ."""
     names = getattr(fitted, "feature_names_in_", None)
     if given is None:
-        given = _numbered(fitted.n_features_in_) if names is None else names
+        given = [f"x{j}" for j in range(fitted.n_features_in_)] if names is None else names
     given = np.asarray(given, dtype=object)
     if names is not None and not np.array_equal(given, names):
         raise ValueError("`input_features` is not equal to the `feature_names_in_` of the fit.")
@@ -218,19 +219,14 @@ def input_names(fitted, given=None):
     return given
 
 
-def _numbered(n_columns):
-    return [f"x{j}" for j in range(n_columns)]
-
-
 def _report(design, found, left_out, scale):
-    names = _numbered(design.n_columns) if design.names is None else design.names
     lines = {"rows": found.n_rows_of, "left_out": left_out, "scale": scale}
-    return DataFrame(lines, index=names)
+    return DataFrame(lines, index=column_names(design))
 
 
 def _find_redundant(design, found, labels, left_out):
     """Write to `left_out` why columns are redundant."""
-    names = _numbered(design.n_columns) if design.names is None else design.names
+    names = column_names(design)
     for j in np.flatnonzero((found.n_rows_of == design.n_rows) & (left_out == "")):
         if np.ptp(entries_of(design, j)[1]) == 0.0:
             left_out[j] = "the same in all rows"

@@ -3,12 +3,14 @@
 from typing import NamedTuple
 
 import numpy as np
+from pandas import DataFrame
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backends import to_host
 from ..data.design.columns import Design, build_design
 from ..data.partitioned import require_in_memory
+from ..data.prepare import header_of
 
 
 class Header(NamedTuple):
@@ -27,7 +29,7 @@ def read_columns(X, may_be_empty=False) -> tuple[Design, Header]:
     """Check X, which is in memory; its columns, and their header."""
     X = to_host(X)
     design = build_design(X, may_be_empty=may_be_empty, may_be_computed=True)
-    return design, read_header(_header(X))
+    return design, read_header(header_of(X))
 
 
 def read_header(table) -> Header:
@@ -42,13 +44,14 @@ def check_columns(estimator, X) -> Design:
     check_is_fitted(estimator)
     X = to_host(require_in_memory(X))
     design = build_design(X, may_be_computed=True)
-    validate_data(estimator, _header(X), y="no_validation", reset=False, skip_check_array=True)
+    validate_data(estimator, header_of(X), y="no_validation", reset=False, skip_check_array=True)
     return design
 
 
-def _header(X):
-    """A table whose number and names of columns scikit-learn can read."""
-    return X.header() if isinstance(X, Design) else X
+def check_header(estimator, header) -> None:
+    """Check the number and names of columns against those of the fit."""
+    table = DataFrame(np.empty((0, header.n_columns)), columns=header.names)
+    validate_data(estimator, table, y="no_validation", reset=False, skip_check_array=True)
 
 
 def check_strata_as_in_fit(

@@ -12,7 +12,7 @@ from ..data.partitioned import check_in_memory, in_partitions
 from ..exceptions import NothingToCompareError
 from ..solver.fits import Fits
 from ..solver.point import require_finite
-from ._columns import check_columns
+from ._columns import check_columns, check_header
 from ._prepared import count_threads, sizes_of_rows
 from ._preparing import assemble, open_backend, prepare
 from ._relaxed import evaluate
@@ -64,6 +64,7 @@ def _evaluate_in_memory(model, X, y, sample_weight, offset, **given):
 
 def _evaluate_in_partitions(model, X, y, sample_weight, offset, **given):
     with closing(prepare(model, X, y, sample_weight, offset, **given)) as prepared:
+        check_header(model, prepared.setting.header)
         fit = SimpleNamespace(coef=model.coef_, baseline=getattr(model, "intercept_", 0.0))
         [found] = evaluate(prepared, [(0, fit)], prepared.batch.weight)
         return [found["loglik"]], prepared.sizes

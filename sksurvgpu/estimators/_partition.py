@@ -24,6 +24,7 @@ from ..data.design.columns import build_design
 from ..data.partitioned import in_partitions
 from ..data.vectors import check_labels, check_order
 from ..partitions.dask import as_rows
+from ..partitions.handles import check_split
 from .models.base import BaseModel, model_of
 
 PACKAGE = __name__.partition(".")[0]
@@ -50,6 +51,7 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
     """
     said = json.loads(text)
     model = _model_named(said, trusted)
+    check_order(**arguments)
     given = dict(arguments)
     X, y = to_host(given.pop("X")), given.pop("y")
     weight, offset = given.pop("sample_weight", None), given.pop("offset", None)
@@ -146,7 +148,8 @@ def by_partition(like=_numbers):
             given = signature(method).bind(self, X, *args, **kwargs).arguments
             given = {name: value for name, value in given.items() if name not in ("self", "X")}
             check_is_fitted(self)
-            return _map(self, partial(_predict, self, method.__name__, like), X, given, like)
+            whole = getattr(type(self), method.__name__)  # that a worker finds by its name
+            return _map(self, partial(_call, whole, self, like), X, given, like)
 
         return call
 
@@ -162,23 +165,28 @@ def predict_to_memory(model, method, X, like=_numbers) -> np.ndarray:
 def to_memory(X=None, **given):
     """Arguments of a score, in the order of X; those in partitions are brought to memory."""
     for name, value in given.items():
-        given[name] = np.asarray(as_rows(value).map(np.asarray)) if in_partitions(value) else value
+        if in_partitions(value):
+            given[name] = np.asarray(_beside(X, value, name).map(np.asarray))
     if not in_partitions(X):
         check_order(X=X, **given)
     return tuple(given.values())
+
+
+def _beside(X, value, name):
+    """Handle of an argument, whose partitions are those of X where X is in some."""
+    rows = as_rows(value, name)
+    if in_partitions(X):
+        check_split(name, rows, "X", as_rows(X))
+    return rows
 
 
 def _map(model, function, X, given, like):
     rows = as_rows(X)
     if rows.n_columns is not None:  # else partitions say so
         validate_data(model, rows.header(), y="no_validation", reset=False, skip_check_array=True)
-    others = {name: as_rows(value, name) for name, value in given.items() if in_partitions(value)}
+    others = {name: _beside(X, v, name) for name, v in given.items() if in_partitions(v)}
     fixed = {name: value for name, value in given.items() if name not in others}
     return rows.map(partial(function, **fixed), like=like(model, fixed), **others)
-
-
-def _predict(model, name, like, X, **given):
-    return _call(getattr(type(model), name), model, like, X, **given)
 
 
 def _call(method, model, like, X, **given):

@@ -88,7 +88,7 @@ def names_of(steps):
 
 def join_steps(steps, model):
     """Fitted pipeline of transformers and a model of what they make, under names."""
-    columns = NamedColumns(steps)
+    columns = NamedColumns(steps).set_output(transform="default")
     columns.transformer_ = steps
     return make_pipeline(steps if names_of(steps) is None else columns, model)
 

@@ -262,7 +262,9 @@ def _keep(study, journal, name, y) -> Effects:
     try:
         with keep_warnings() as warned:
             given = study.read(name, y)
-            key = "" if journal.folder is None else _key_of(name, given)
+            # one that differs has another file
+            text = re.sub(r"[^\w-]+", "-", str(name))[:MOST_OF_NAME]
+            key = "" if journal.folder is None else f"{text}-{digest_of([name, given])}"
             kept = journal.read(key)
             if kept is not None:
                 return Effects.unpack(kept)
@@ -272,11 +274,6 @@ def _keep(study, journal, name, y) -> Effects:
     except Exception as error:  # of one outcome, which is not to end the others
         effects.message = [message_of(error)] * len(study.features)
     return effects
-
-
-def _key_of(name, given):
-    """Name of the file of an outcome: one that differs has another."""
-    return re.sub(r"[^\w-]+", "-", str(name))[:MOST_OF_NAME] + "-" + digest_of([name, given])
 
 
 def _in_threads(function, items, n_threads):

@@ -153,8 +153,11 @@ class RandomIntercepts(Versioned, BaseEstimator):
     """
 
     __metadata_request__fit = dict.fromkeys(("cluster", "sample_weight", "strata", "offset"), True)
-    __metadata_request__predict = {"cluster": True}  # noqa: RUF012
-    __metadata_request__score = {"cluster": True, "sample_weight": True}  # noqa: RUF012
+    __metadata_request__predict = dict.fromkeys(("cluster",), True)
+    __metadata_request__predict_proba = __metadata_request__predict
+    __metadata_request__predict_log_proba = __metadata_request__predict
+    __metadata_request__decision_function = __metadata_request__predict
+    __metadata_request__score = dict.fromkeys(("cluster", "sample_weight", "strata"), True)
 
     def __init__(self, estimator=None, *, variance=None):
         self.estimator = estimator

@@ -15,6 +15,7 @@ from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..data.options import flag
 from ..data.partitioned import in_partitions
 from ..data.vectors import check_order
+from ..estimators._columns import check_header
 from ..estimators._preparing import prepare
 from ..estimators.fitted import fitted_of
 from ..estimators.models.base import model_of
@@ -280,8 +281,8 @@ def wald(
     if intercept:
         require_intercept(estimator, X)
     find = _find_in_partitions if in_partitions(X) else _find_in_memory
-    coef, *found = find(estimator, X, y, fit_params, (robust, cluster), intercept, tests)
-    covariance, df, found = found
+    found = find(estimator, X, y, fit_params, (robust, cluster), intercept, tests)
+    coef, covariance, df, found = found
     names, fitted = fitted_of(estimator).names, estimator.coef_.copy()
     if intercept:
         names, fitted = [INTERCEPT, *names], np.append(estimator.intercept_, fitted)
@@ -308,8 +309,7 @@ def _find_in_memory(estimator, X, y, fit_params, robust, intercept, tests):
     inverse = invert_of(estimator, information)
     n_rows = int(np.count_nonzero(rows.weight))
     meat = view.meat(cluster) if robust else None
-    has_intercept = rows.problem.has_intercept
-    fit = FitSpread.of(estimator, information[0], meat, inverse, n_rows, has_intercept)
+    fit = FitSpread.of(estimator, information[0], meat, inverse, n_rows, rows.problem.has_intercept)
     coef, covariance = fit.coef, inverse.mask(fit.covariance)
     if intercept:
         coef, covariance = add_intercept(coef, covariance, view, fit, cluster)
@@ -332,6 +332,7 @@ def _find_in_partitions(estimator, X, y, fit_params, robust, intercept, tests):
     robust, cluster = robust
     given = fit_params if cluster is None else fit_params | {"cluster": cluster}
     with closing(prepare(estimator, X, y, **given)) as prepared:
+        check_header(estimator, prepared.setting.header)
         if robust:
             check_whole_clusters(prepared, estimator)
         problem, batch, n_rows = prepared.problem, prepared.batch, prepared.n_weighted

@@ -19,7 +19,7 @@ from ..backends.sums.opening import check_descriptions
 from ..data.design.columns import build_design
 from ..data.design.sums import GroupSums, sum_by_group
 from ..data.partitioned import in_partitions, refuse_partitions
-from ..data.vectors import check_unmasked, to_host
+from ..data.vectors import check_order, check_unmasked, to_host
 from .dask import as_rows
 from .handles import open_engine
 
@@ -112,6 +112,7 @@ def _apply(arguments, function, own, *given):
 
 
 def _describe(arguments):
+    check_order(**arguments)
     design = _design(arguments)
     beside = {name: np.asarray(to_host(v)) for name, v in arguments.items() if name != "X"}
     for name, values in beside.items():

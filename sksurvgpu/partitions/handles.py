@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame
 
 from ..backends.sums.messages import Engine
 from ..data.partitioned import InPartitions
@@ -129,10 +130,7 @@ class Rows(InPartitions):
 
     def header(self):
         """Return the names of the columns as a table without rows, which scikit-learn can read."""
-        from pandas import DataFrame
-
-        empty = np.empty((0, self.n_columns or 1))
-        return empty if self.names is None else DataFrame(empty, columns=self.names)
+        return DataFrame(np.empty((0, self.n_columns or 1)), columns=self.names)
 
     @classmethod
     def open(cls, arguments: Mapping[str, Rows], read, n_threads: int = 1) -> Engine:
@@ -195,7 +193,7 @@ def open_engine(arguments: Mapping[str, Rows], read, n_threads: int = 1) -> Engi
 
 def check_split(name: str, rows: Rows, first_name: str, first: Rows) -> None:
     """Check that two arguments have the same rows in the same partitions, as far as is known."""
-    if type(rows) is not type(first) or rows.n_parts != first.n_parts:
+    if not isinstance(rows, type(first)) or rows.n_parts != first.n_parts:
         raise ValueError(
             f"`{name}` is {rows!r}, `{first_name}` is {first!r}; both must have the same rows in "
             "the same partitions."

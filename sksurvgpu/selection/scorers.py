@@ -30,14 +30,9 @@ class LogLikelihoodScorer(Versioned, BaseEstimator):
     {'alpha': 0.01}
     """
 
-    __metadata_request__score: ClassVar[dict] = {
-        "estimator": UNUSED,
-        "sample_weight": True,
-        "strata": True,
-        "offset": True,
-        "exposure": True,
-        "censoring_groups": True,
-    }
+    __metadata_request__score: ClassVar[dict] = {"estimator": UNUSED} | dict.fromkeys(
+        ("sample_weight", "strata", "offset", "exposure", "censoring_groups"), True
+    )
 
     def __call__(self, estimator, X, y, **given):
         """Score, as scikit-learn asks for it."""
@@ -73,13 +68,8 @@ class LogLikelihoodScorer(Versioned, BaseEstimator):
         score : float
             An event, or a row in logistic and linear regression; 0 where none can be compared.
         """
-        given = {
-            "sample_weight": sample_weight,
-            "strata": strata,
-            "offset": offset,
-            "exposure": exposure,
-            "censoring_groups": censoring_groups,
-        }
+        given = {"sample_weight": sample_weight, "strata": strata, "offset": offset}
+        given |= {"exposure": exposure, "censoring_groups": censoring_groups}
         estimator, X = open_pipeline(estimator, X)
         given = {name: values for name, values in given.items() if values is not None}
         return estimator.log_likelihood(X, y, mean=True, **given)

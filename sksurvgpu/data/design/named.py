@@ -2,6 +2,7 @@
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from ..additive import MadeColumns
@@ -42,7 +43,7 @@ class NamedColumns(MadeColumns):
     def __init__(self, transformer):
         self.transformer = transformer
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, **fit_params):
         """Fit the transformer.
 
         Parameters
@@ -51,14 +52,28 @@ class NamedColumns(MadeColumns):
             What the transformer takes.
         y : array-like of shape (n_samples,), optional
             What the transformer may want of the outcome.
+        **fit_params : array-like of shape (n_samples,), optional
+            What else it requests, with scikit-learn's metadata routing.
 
         Returns
         -------
         self : object
             The fitted transformer.
         """
-        self.transformer_ = clone(self.transformer).fit(X, y)
+        given = process_routing(self, "fit", **fit_params).transformer.fit
+        self.transformer_ = clone(self.transformer).fit(X, y, **given)
         return self
+
+    def get_metadata_routing(self):
+        """Return where scikit-learn's metadata goes: to the transformer, which requests it.
+
+        Returns
+        -------
+        router : MetadataRouter
+        """
+        calls = MethodMapping().add(caller="fit", callee="fit")
+        calls.add(caller="fit_transform", callee="fit")
+        return MetadataRouter(owner=self).add(transformer=self.transformer, method_mapping=calls)
 
     def _make(self, X):
         made = build_design(self.transformer_.transform(X), may_be_computed=True)

@@ -13,6 +13,7 @@ from pandas import SparseDtype
 from pandas.api.types import is_complex_dtype, is_numeric_dtype
 
 from ..by_column import check_column_names
+from ..partitioned import require_in_memory
 from ..vectors import check_unmasked
 from .kernels import DENSE, INDICATOR, SPARSE, scan_values, write_columns
 from .sparse import trusted_column, trusted_matrix
@@ -33,6 +34,7 @@ BLOCK_COLUMNS, BLOCK_VALUES = 16, 2**16
 
 def read_table(X, name, may_be_empty=False):
     """Check X and return its columns; `name` is the argument's name in messages."""
+    require_in_memory(X)
     if sp.issparse(X):
         check_shape(X.shape, name, may_be_empty)
         trusted = trusted_matrix(X, name)
@@ -241,7 +243,7 @@ def _from_pandas(frame, name, may_be_empty):
 def _from_frame(frame, name, may_be_empty):
     check_shape(frame.shape, name, may_be_empty)
     labels = list(frame.columns)
-    _check_dtypes(list(frame.schema.values()), _is_narwhals_number, labels, name)
+    _check_dtypes(frame.schema.values(), lambda k: k.is_numeric() or k == nw.Boolean, labels, name)
 
     def blocks():
         for label in labels:
@@ -260,10 +262,6 @@ def _check_dtypes(dtypes, is_number, labels, name):
                 "categories (sksurvgpu.CategoryColumns), turn dates into durations, cast numbers "
                 "kept as objects to float."
             )
-
-
-def _is_narwhals_number(dtype):
-    return dtype.is_numeric() or dtype == nw.Boolean
 
 
 def _is_pandas_number(dtype):
