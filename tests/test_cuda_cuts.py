@@ -8,6 +8,8 @@ import scipy.sparse as sp
 from engine import draw_outcome, make_problem
 from models import use_form
 
+pytest.importorskip("numba_cuda")
+
 from sksurvgpu.backends.cuda import cuts
 from sksurvgpu.backends.cuda.cuts import cut_rows, most_tiles, rows_of_tile
 

@@ -81,7 +81,8 @@ def test_the_recipe_demands_what_the_package_demands():
 
 def test_the_oldest_versions_that_are_tested_are_the_lower_bounds():
     pinned = dict(re.findall(r'"([\w.-]+)==([\d.]+?)(?:\.\*)?"', read(".github/workflows/ci.yml")))
-    for name, bound in bounds(PROJECT["dependencies"]).items():
+    extras = [PROJECT["optional-dependencies"][extra] for extra in ("plot", "tables", "dask")]
+    for name, bound in bounds(sum(extras, PROJECT["dependencies"])).items():
         assert bound.startswith(pinned[name]), f"{name}: >={bound}, tested {pinned[name]}"
 
 

@@ -86,6 +86,8 @@ KEPT = pickle.loads(lzma.decompress((Path(__file__).parent / "pickles_0_2.xz").r
 
 
 def read_kept(name):
+    if name.endswith("_cv") and pd.__version__ < "3":
+        pytest.skip("tables of pandas 3, which older ones cannot read")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InconsistentVersionWarning)
         return KEPT[name], pickle.loads(KEPT[name]["pickle"])

@@ -241,7 +241,8 @@ def _periods(persons, dirt, rng):
         columns[1]: start - pd.Timedelta(days=800),
         columns[2]: start - pd.Timedelta(days=400),
     }
-    return pd.concat([periods, periods.assign(**before)[rng.random(len(periods)) < dirt]])
+    others = periods.assign(**before)[rng.random(len(periods)) < dirt]
+    return pd.concat([periods, others]) if len(others) else periods
 
 
 def _exposures(persons, dirt, rng):
