@@ -5,6 +5,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -188,6 +190,22 @@ def test_an_estimator_chooses_what_is_multiplied(cohort):
     with pytest.warns(NothingSelectedWarning):
         none = ProductColumns(estimator=LogisticCCD(alpha=9.0)).fit_transform(X, event)
     assert none.shape == X.shape
+
+
+def test_the_estimator_that_chooses_has_its_weights(cohort):
+    X, time, event = cohort
+    y, lasso = surv(event, time), CoxLassoCCD(alpha=0.1)
+    given = {"sample_weight": np.where(X[:, 0] > 0, 5.0, 0.2)}
+    expected = clone(lasso).fit(X, y, **given).coef_
+    assert np.any((expected != 0) != (clone(lasso).fit(X, y).coef_ != 0))
+    products = ProductColumns(estimator=lasso)
+    np.testing.assert_array_equal(clone(products).fit(X, y, **given).estimator_.coef_, expected)
+    with config_context(enable_metadata_routing=True):
+        pipe = make_pipeline(products, CoxLassoCCD(alpha=0.05)).fit(X, y, **given)
+        make_pipeline(ProductColumns(), CoxLassoCCD(alpha=0.05)).fit(X, y, **given)
+    np.testing.assert_array_equal(pipe[0].estimator_.coef_, expected)
+    with pytest.raises(TypeError, match="unexpected"):
+        ProductColumns().fit(X, y, **given)
 
 
 def test_groups_of_products(cohort):

@@ -6,6 +6,7 @@ import numpy as np
 from pandas import DataFrame, concat
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._versioned import Versioned
@@ -16,6 +17,15 @@ from .design.kernels import INDICATOR
 from .design.of_blocks import design_of
 from .effects import read_estimates
 from .prepare import documented, header_of, input_names
+
+
+def router_of(owner, **inner):
+    """Router of a transformer that hands metadata of its fit to an estimator within, or None."""
+    if None in inner.values():
+        return MetadataRouter(owner=owner)
+    calls = MethodMapping().add(caller="fit", callee="fit")
+    calls.add(caller="fit_transform", callee="fit")
+    return MetadataRouter(owner=owner).add(**inner, method_mapping=calls)
 
 
 @documented

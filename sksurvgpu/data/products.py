@@ -2,9 +2,10 @@
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.metadata_routing import process_routing
 
 from . import options
-from .additive import MadeColumns
+from .additive import MadeColumns, router_of
 from .by_column import check_column_names, find_column
 from .design.beside import side_by_side
 from .design.computed import ComputedColumns
@@ -101,23 +102,28 @@ class ProductColumns(MadeColumns):
         self.hierarchy = hierarchy
         self.groups = groups
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, **fit_params):
         """Learn which columns are multiplied.
 
         <<table>>
         y : outcome, optional
             For `estimator`.
+        **fit_params : array-like of shape (n_samples,), optional
+            What else that requests, such as weights.
 
         Returns
         -------
         self : object
             The fitted transformer.
         """
+        given = process_routing(self, "fit", **fit_params)
         options.choice(self.hierarchy, "hierarchy", ("strong", "weak"))
         design = self._read(X, reset=True)
         fewest = fewest_rows(self.min_count, design.n_rows)
         labels, names = labels_of(self.groups, design), input_names(self)
-        self.estimator_ = None if self.estimator is None else clone(self.estimator).fit(X, y)
+        self.estimator_ = None if self.estimator is None else clone(self.estimator)
+        if self.estimator is not None:
+            self.estimator_.fit(X, y, **given.estimator.fit)
         self._meet(design, self._given() if self.pairs is not None else self._every(), fewest)
         first, second = self.pairs_.T
         self._names_out = np.concatenate([names, names[first] + "*" + names[second]])
@@ -127,6 +133,15 @@ class ProductColumns(MadeColumns):
             joined = [_join(labels[a], labels[b]) for a, b in self.pairs_]
             self.groups_ = np.array([*labels, *joined], dtype=object)
         return self
+
+    def get_metadata_routing(self):
+        """Return where scikit-learn's metadata goes: to the estimator, which requests it.
+
+        Returns
+        -------
+        router : MetadataRouter
+        """
+        return router_of(self, estimator=self.estimator)
 
     def _make(self, X):
         parts = [self._read(X)]

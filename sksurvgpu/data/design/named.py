@@ -2,10 +2,10 @@
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from ..additive import MadeColumns
+from ..additive import MadeColumns, router_of
 from .columns import build_design
 
 
@@ -71,9 +71,7 @@ class NamedColumns(MadeColumns):
         -------
         router : MetadataRouter
         """
-        calls = MethodMapping().add(caller="fit", callee="fit")
-        calls.add(caller="fit_transform", callee="fit")
-        return MetadataRouter(owner=self).add(transformer=self.transformer, method_mapping=calls)
+        return router_of(self, transformer=self.transformer)
 
     def _make(self, X):
         made = build_design(self.transformer_.transform(X), may_be_computed=True)
