@@ -165,6 +165,10 @@ def test_tables_of_any_kind_have_the_same_risks():
     model = make_pipeline(StandardScaler(), FREE).fit(values, Y)
     result = average_risk(model, values, Y, {"older": {1: older}}, 1.0)
     np.testing.assert_allclose(result.risks["risk"], by_name.risks["risk"], rtol=1e-8)
+    frame = pd.DataFrame(values, index=FRAME.index)  # whose columns have numbers
+    elsewhere = pd.Series(np.asarray(older), index=np.arange(N))  # 7 labels of X are not there
+    result = average_risk(FREE.fit(frame, Y), frame, Y, {"older": {1: elsewhere}}, 1.0)
+    np.testing.assert_allclose(result.risks["risk"], by_name.risks["risk"], rtol=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -173,6 +177,7 @@ def test_tables_of_any_kind_have_the_same_risks():
         ({"all": {"drgu": 1}}, "'drgu'"),
         ({"all": {5: 1}}, "columns 0 to 1"),
         ({"all": {"drug": "oen"}}, "'oen', which no row of `X` has; some that it has are"),
+        ({"all": {"drug": FRAME["drug"][::-1]}}, "labels of that of `X` in another order"),
         ({"all": 1}, "dictionary of dictionaries"),
         ({}, "dictionary of dictionaries"),
     ],

@@ -100,8 +100,11 @@ def test_tools_of_scikit_learn():
     search = GridSearchCV(model(), {"prior": PRIORS}, cv=2).fit(X, Y)
     assert search.best_params_["prior"] in PRIORS
     chain = make_pipeline(StandardScaler().set_output(transform="pandas"), model())
-    chain.fit(pd.DataFrame(X, columns=list("abcde")), Y)
+    table = pd.DataFrame(X, columns=list("abcde"))
+    chain.fit(table, Y)
     assert chain[-1].feature_names_in_.tolist() == list("abcde")
+    own = chain[-1].predict_interval(chain[:-1].transform(table), 0.5)
+    np.testing.assert_array_equal(chain.predict_interval(table, level=0.5), own)
     with sklearn.config_context(enable_metadata_routing=True):
         assert BayesianLasso().get_metadata_routing().fit.requests["sample_weight"] is True
     with pytest.raises(NotFittedError):

@@ -8,7 +8,7 @@ from sksurv.nonparametric import cumulative_incidence_competing_risks, kaplan_me
 
 from sksurvgpu import CoxLassoCCD, FineGrayCCD, competing_risks, surv
 from sksurvgpu.datasets import simulate_cox, simulate_fine_gray
-from sksurvgpu.metrics import calibration
+from sksurvgpu.metrics import auc, brier_score, calibration
 from sksurvgpu.nonparametric.risk import observed_risk, risk_interval
 
 ROWS = np.arange(1, 91)
@@ -316,6 +316,10 @@ def test_risks_say_of_which_event_they_are():
     assert calibration(data.y, risk, 0.2, event_of_interest=2).expected > 0
     with pytest.raises(ValueError, match="`risk` was predicted for event 2, `event_of_interest`"):
         calibration(data.y, risk, 0.2)
+    of_any = surv(data.y["event"] > 0, data.y["time"])
+    for score in (auc, brier_score):
+        with pytest.raises(ValueError, match="for event 2, `event_of_interest` is None; pass"):
+            score(of_any, of_any, risk)
 
 
 def test_binary_outcomes_are_shares():

@@ -302,6 +302,8 @@ def test_no_pairs_with_entry_times_whatever_the_weights():
         ({"sample_weight": [1.0, -1.0]}, "`sample_weight` is -1 in row 1, must be at least 0."),
         ({"strata": ["a"]}, "`strata` has 1 entries, `y` has 2 entries"),
         ({"horizon": "1"}, "`horizon` is '1', must be a number or None."),
+        ({"tied_tol": -1.0}, "`tied_tol` is -1.0, must be a finite number of at least 0."),
+        ({"tied_tol": np.nan}, "`tied_tol` is nan, must be a finite number of at least 0."),
         (
             {"censoring": "uno"},
             "`censoring` is 'uno', must be one of None, 'pooled', 'stratified'.",

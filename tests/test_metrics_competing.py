@@ -472,6 +472,8 @@ def test_no_pairs(status, time, options):
         ),
         ({"horizon": np.nan}, "`horizon` is nan, must be a number or None."),
         ({"horizon": "1"}, "`horizon` is '1', must be a number or None."),
+        ({"tied_tol": -1.0}, "`tied_tol` is -1.0, must be a finite number of at least 0."),
+        ({"tied_tol": np.nan}, "`tied_tol` is nan, must be a finite number of at least 0."),
         ({"censoring": "none"}, "`censoring` is 'none', must be one of 'pooled', 'stratified'."),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -310,6 +310,10 @@ WRONG = {
         "give the strata in one place",
     ),
     "rho": (lambda: log_rank(Y, GROUPS, rho="1"), "`rho` is '1', must be a finite number"),
+    "robust": (
+        lambda: kaplan_meier(Y, robust="no"),
+        "`robust` is 'no', must be True or False, or None.",
+    ),
     "horizon": (lambda: restricted_mean(Y, -1), "`horizon` is -1, must be one positive"),
     "late horizon": (
         lambda: restricted_mean(Y, 5.5, groups=GROUPS),
@@ -327,7 +331,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_bad_input(name):
     call, message = WRONG[name]
-    error = TypeError if name in ("codes", "flags") else ValueError
+    error = TypeError if name in ("codes", "flags", "robust") else ValueError
     with pytest.raises(error) as caught:
         call()
     assert message in str(caught.value)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.feature_selection import SelectKBest
@@ -138,6 +138,14 @@ def test_pipelines_predict_risks():
         assert found.index.equals(some.index)
     np.testing.assert_array_equal(found, cox.predict_risk(TABLE, [10, 20]).loc[some.index])
     assert cox.predict_risk(some, 10).join(some).notna().all(axis=None)
+
+
+def test_pipelines_have_all_methods_that_predict():
+    kinds = (getattr(sksurvgpu, name) for name in sksurvgpu.__all__)
+    kinds = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseEstimator)]
+    names = {name for kind in kinds for name in dir(kind)}
+    names = {name for name in names if name.startswith(("predict", "sample_predictive"))}
+    assert names <= {*dir(Pipeline)}
 
 
 def test_plain_pipelines_keep_their_methods_and_name_the_remedy():

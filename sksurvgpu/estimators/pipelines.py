@@ -136,10 +136,10 @@ class Pipeline(Versioned, PlainPipeline):
     """Pipeline of transformers and a model, with all predictions of the model.
 
     Like scikit-learn's ``Pipeline``, it also has, if its last step does, ``predict_risk``,
-    ``predict_median``, ``predict_quantile``, ``predict_survival_function``,
-    ``predict_cumulative_hazard_function``, ``predict_cumulative_incidence_function`` and
-    ``log_likelihood`` of transformed rows, ``summary`` with the names that the transformers give to
-    columns, and ``refit_model``. Their arguments are those of the last step.
+    ``predict_median``, ``predict_quantile`` and all other methods that predict,
+    ``sample_predictive`` and ``log_likelihood`` of transformed rows, ``summary`` with the names
+    that the transformers give to columns, and ``refit_model``. Their arguments are those of the
+    last step.
 
     Parameters
     ----------
@@ -168,10 +168,14 @@ class Pipeline(Versioned, PlainPipeline):
     log_likelihood = _forward("log_likelihood")
     predict_cumulative_hazard_function = _forward("predict_cumulative_hazard_function")
     predict_cumulative_incidence_function = _forward("predict_cumulative_incidence_function")
+    predict_expected_time = _forward("predict_expected_time")
+    predict_interval = _forward("predict_interval")
     predict_median = _forward("predict_median")
     predict_quantile = _forward("predict_quantile")
     predict_risk = _forward("predict_risk")
+    predict_state_probabilities = _forward("predict_state_probabilities")
     predict_survival_function = _forward("predict_survival_function")
+    sample_predictive = _forward("sample_predictive")
 
     @_where_last_step_has("summary")
     def summary(self, *args, **kwargs):

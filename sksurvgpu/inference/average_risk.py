@@ -229,10 +229,12 @@ def _with_values(X, changes):
     """Table whose columns have other values, one or one a row."""
     if isinstance(X, DataFrame):
         names = X.columns.to_numpy()
-        places = {find_column(key, "scenarios", len(names), names): key for key in changes}
-        for j, key in places.items():
-            _check_level(X.iloc[:, j], changes[key])
-        return X.assign(**{names[j]: changes[key] for j, key in places.items()})
+        table, places = X.copy(), [find_column(k, "scenarios", len(names), names) for k in changes]
+        for j, (key, value) in zip(places, changes.items(), strict=True):
+            _check_level(X.iloc[:, j], value)
+            check_order(X=X, **{f"scenarios[...][{key!r}]": value})
+            table[names[j]] = getattr(value, "array", value)  # rows as they stand
+        return table
     design = build_design(X, may_be_computed=True)
     for column, value in changes.items():
         j = find_column(column, "scenarios", design.n_columns, design.names)

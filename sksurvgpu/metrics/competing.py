@@ -26,7 +26,7 @@ import numpy as np
 
 from .._calls import called_as
 from .._compile import kernel
-from ..data.options import choice, is_number, refuse
+from ..data.options import choice, is_number, number, refuse
 from ..data.outcomes.competing import competing_risks
 from ..data.outcomes.fields import check_code, read_survival, status_of
 from ..data.outcomes.survival import surv
@@ -127,7 +127,7 @@ def concordance_competing(
     otherwise = "take concordance for a single kind"
     items = read_survival(y, "iu", otherwise, strata=strata)
     event_of_interest = check_code(event_of_interest, items["event"])
-    _check_choices(horizon, censoring, ("pooled", "stratified"))
+    _check_choices(horizon, censoring, ("pooled", "stratified"), tied_tol)
     read = reader_of_rows(y.size, "y")
     agreeing, comparable = count_competing_pairs(
         status_of(items["event"], event_of_interest),
@@ -143,10 +143,12 @@ def concordance_competing(
     return as_concordance(agreeing, comparable)
 
 
-def _check_choices(horizon, censoring, known):
+def _check_choices(horizon, censoring, known, tied_tol):
     if horizon is not None and (not is_number(horizon) or np.isnan(float(horizon))):
         refuse(horizon, "horizon", "must be a number or None")
     choice(censoring, "censoring", known)
+    # a risk is tied with itself, or the search for the ends of its ties leaves the array
+    number(tied_tol, "tied_tol", "must be a finite number of at least 0", least=0)
 
 
 def count_competing_pairs(
@@ -284,7 +286,7 @@ def concordance(
     """
     check_order(risk=risk, sample_weight=sample_weight, strata=strata)
     items = read_survival(y, "b", "for several kinds take concordance_competing", strata=strata)
-    _check_choices(horizon, censoring, (None, "pooled", "stratified"))
+    _check_choices(horizon, censoring, (None, "pooled", "stratified"), tied_tol)
     read = reader_of_rows(y.size, "y")
     event, time, risk = items["event"], items["time"], read(risk, "risk")
     weight = read(sample_weight, "sample_weight", minimum=0)

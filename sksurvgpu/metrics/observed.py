@@ -151,8 +151,10 @@ def check_same_event(risk, event_of_interest, y):
     codes = {label: code for code, label in labels_of(y[y.dtype.names[0]]).items()}
     predicted = _event_of(risk)
     # what a label stands for, only an outcome with labels says
-    is_known = predicted is not None and (codes or not isinstance(predicted, str))
-    if is_known and len({codes.get(e, e) for e in (predicted, event_of_interest)}) > 1:
+    is_known = codes or event_of_interest is None or not isinstance(predicted, str)
+    if predicted is None or not is_known:
+        return
+    if len({codes.get(e, e) for e in (predicted, event_of_interest)}) > 1:
         raise ValueError(
             f"`risk` was predicted for event {predicted}, `event_of_interest` is "
             f"{event_of_interest}; pass event_of_interest={predicted!r}, or risks of the other "

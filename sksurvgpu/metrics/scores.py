@@ -226,8 +226,7 @@ def _read(y_train, y_test, risk, times, event_of_interest=None, first=-1):
         for y, name in ((y_train, "y_train"), (y_test, "y_test"))
     )
     is_alone = event_of_interest is None
-    if not is_alone:
-        check_same_event(risk, event_of_interest, y_test)
+    check_same_event(risk, event_of_interest, y_test)
     risks, horizons = read_risks(risk, times, len(test.time), "y_test")
     for observed in (train, test):  # before the last time no probability is 0
         observed.check_follow_up(horizons)

@@ -8,6 +8,7 @@ from pandas import CategoricalDtype, unique
 
 from .._docs import entries, sharing
 from ..data.checks import check_sample_weight
+from ..data.options import flag
 from ..data.outcomes.fields import labels_of, read_survival
 from ..data.vectors import check_labels, check_order, encode
 
@@ -112,7 +113,7 @@ def read_rows(
 def is_robust(rows, robust) -> bool:
     """Tell whether variances must not take weights, or rows of a subject, for rows."""
     if robust is not None:
-        return bool(robust)
+        return flag(robust, "robust", ", or None")
     if rows.weight is not None and (rows.weight != np.floor(rows.weight)).any():
         return True
     if rows.subject is None:
