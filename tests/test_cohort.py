@@ -123,7 +123,7 @@ def test_what_fills_a_column_of_dates_is_a_date():
     )
     with pytest.raises(TypeError, match=r"`fill` is -1, and column 'day' is of datetime64"):
         left.spread("day")
-    assert np.isnat(left.spread("day", fill=np.datetime64("NaT"))).tolist() == [0, 0, 1, 1, 1]
+    assert np.isnat(left.spread("day", fill=np.datetime64("NaT", "D"))).tolist() == [0, 0, 1, 1, 1]
 
 
 def test_series_of_other_rows_are_refused():

@@ -207,7 +207,7 @@ class Cohort(Result):
         except TypeError:
             raise TypeError(
                 f"`fill` is {fill!r}, and column {column!r} is of {values.dtype}; pass a value of "
-                'that kind, such as np.datetime64("NaT") for dates.'
+                'that kind, such as np.datetime64("NaT", "D") for dates.'
             ) from None
         entries = np.full(n_rows, fill, dtype)
         entries[self.rows if of is None else self.rows_of(of)] = values

@@ -319,7 +319,7 @@ def _person_table(persons):
             "index_date": _dates(persons["index"]),
             "observation_start": _dates(persons["start"]),
             "observation_end": last,
-            "death_date": np.where(died, last, np.datetime64("NaT")),
+            "death_date": np.where(died, last, np.array("NaT", last.dtype)),
             "age": persons["age"],
             "female": persons["female"],
         }
