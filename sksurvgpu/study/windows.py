@@ -63,23 +63,20 @@ def make_rows(series, exposure, tables):
 
 def rehearse(series, exposures):
     """Make rows of subjects who do not exist, so that values that functions refuse are refused."""
-
     flags = ("ended_early", "first_outcome_only")
     ends_early, is_first = (options.flag(series.get(key, False), key) for key in flags)
     if ends_early:
         if not is_first:
             raise ValueError("`ended_early` needs first_outcome_only: true.")
         series = series | {"ended_early": False}  # whose models take a while
-    number = np.arange(N_SUBJECTS)
-    first = np.datetime64("1950-01-01") + 17 * number
-    last = first + N_DAYS
-    periods = DataFrame({"id": number, "start": first, "end": last, "birth": first - 200 * number})
-    begin = first + N_DAYS // 2 + 97 * number
-    eras = [
-        DataFrame({"id": number, "start": begin, "end": begin + 100}).assign(era=e)
-        for e in exposures
-    ]
-    outcomes = DataFrame({"id": number, "day": first + 401 * number})
+    number, day = np.arange(N_SUBJECTS), np.timedelta64(1, "D")
+    first = np.datetime64("1950-01-01") + 17 * number * day
+    last, birth = first + N_DAYS * day, first - 200 * number * day
+    periods = DataFrame({"id": number, "start": first, "end": last, "birth": birth})
+    begin = first + (N_DAYS // 2 + 97 * number) * day
+    eras = DataFrame({"id": number, "start": begin, "end": begin + 100 * day})
+    eras = [eras.assign(era=exposure) for exposure in exposures]
+    outcomes = DataFrame({"id": number, "day": first + 401 * number * day})
     tables = {"periods": periods, "eras": concat(eras), "outcomes": outcomes, "birth": "birth"}
     for exposure in series["exposures"]:
         make_rows(series, exposure, tables)
