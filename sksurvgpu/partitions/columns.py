@@ -55,7 +55,8 @@ class ColumnsInPartitions:
         try:
             if hasattr(self._engine, "backend"):
                 refuse_partitions("the rows are at sites, which take part in fits only")
-            told = check_descriptions(list(self._ask([(_describe, ())] * self._engine.n_parts)))
+            questions = [(_describe, ())] * self._engine.n_parts
+            told = check_descriptions(list(_ask(self._engine, questions)))
         except BaseException:
             self._engine.close()
             raise
@@ -81,18 +82,7 @@ class ColumnsInPartitions:
         """
         edges = list(zip(self._ends[:-1], self._ends[1:], strict=True))
         own = [[None if v is None else v[start:end] for v in by_row] for start, end in edges]
-        return self._ask([(_apply, (function, part, *given)) for part in own])
-
-    def _ask(self, questions):
-        messages = {part: Apply(*question) for part, question in enumerate(questions)}
-        early: dict[int, Any] = {}
-        following = iter(range(len(messages)))
-        part = next(following)
-        for number, answer in self._engine.ask(messages):
-            early[number] = answer
-            while part in early:
-                yield early.pop(part)
-                part = next(following, -1)
+        return _ask(self._engine, [(_apply, (function, part, *given)) for part in own])
 
     def sum_by_group(self, group=None, n_groups=1, weight=None, some=slice(None)) -> GroupSums:
         """`data.design.sums.sum_by_group` of all rows, for some columns."""
@@ -108,6 +98,17 @@ class ColumnsInPartitions:
         return Digests(self._engine).to_numpy()
 
 
+def _ask(engine, questions):
+    """Answers in the order of partitions, each as soon as those before it are there."""
+    early: dict[int, Any] = {}
+    part = 0
+    for number, answer in engine.ask({k: Apply(*each) for k, each in enumerate(questions)}):
+        early[number] = answer
+        while part in early:
+            yield early.pop(part)
+            part += 1
+
+
 class Digests:
     """Digests of all arguments, by partition, for a journal: sums do not tell rows apart.
 
@@ -119,9 +120,7 @@ class Digests:
 
     def to_numpy(self) -> np.ndarray:
         """Digests in the order of partitions."""
-        parts = range(self._engine.n_parts)
-        told = dict(self._engine.ask({part: Apply(_digest, ()) for part in parts}))
-        return np.array([told[part] for part in parts])
+        return np.array([*_ask(self._engine, [(_digest, ())] * self._engine.n_parts)])
 
 
 def _digest(arguments):
