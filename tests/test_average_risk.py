@@ -210,6 +210,8 @@ def test_other_models_and_other_replicates_are_refused():
     other = CoxLassoCCD(alpha=0.1).fit(FRAME, Y)
     with pytest.raises(ValueError, match="of another fit"):
         average_risk(other, FRAME, Y, SCENARIOS, TIMES, bootstrap=draws)
+    with pytest.raises(TypeError, match="`bootstrap` is of type int; pass a result of"):
+        average_risk(other, FRAME, Y, SCENARIOS, TIMES, bootstrap=200)
     values, wrong = FRAME.to_numpy(), np.where(np.arange(N) == 2, np.nan, 1.0)
     cox.fit(values, Y)
     with pytest.raises(ValueError, match="in row 2"):

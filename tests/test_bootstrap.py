@@ -322,3 +322,8 @@ def test_a_folder_keeps_finished_replicates_of_one_call(tmp_path, monkeypatch):
             bootstrap(model, data.X, data.y, **(given | change))
     with pytest.raises(ValueError, match="without a seed no call is the same; pass random_state"):
         bootstrap(model, data.X, data.y, folder=tmp_path)
+    given |= {"n_replicates": 2, "folder": tmp_path / "folds"}
+    model = CoxLassoCV(cv=2, alphas=[0.1], random_state=0)
+    bootstrap(model, data.X, data.y, **given)
+    with pytest.raises(FileExistsError, match="`seed of folds` is 0 there and 1 here"):
+        bootstrap(model.set_params(random_state=1), data.X, data.y, **given)

@@ -16,6 +16,7 @@ from sksurvgpu import (
     SurvivalKFold,
     bootstrap,
     datasets,
+    fit_outcomes,
     fit_path,
     information_criteria,
     posterior,
@@ -276,3 +277,22 @@ def test_bits_do_not_depend_on_what_parts_keep(monkeypatch):
     for coefs, scores in found[1:]:
         np.testing.assert_array_equal(coefs, found[0][0])
         np.testing.assert_array_equal(scores, found[0][1])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda X, y, **of: bootstrap(CoxLassoCCD(), X, y, n_replicates=2, random_state=0, **of),
+        lambda X, y, **of: CoxLassoCV(cv=2, n_alphas=2, random_state=0, **of).fit(X, y),
+        lambda X, y, **of: fit_outcomes(CoxLassoCCD(), X, {"only": y}, columns=0, **of),
+    ],
+)
+def test_folders_know_rows_with_the_same_sums(call, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((90, 2)) < 0.1, surv(rng.random(90) < 0.7, rng.exponential(size=90))
+    for table, y_again in ((X, y), (X, y.copy())):
+        rows = from_lists({"X": [table[:50], table[50:]], "y": [y_again[:50], y_again[50:]]})
+        call(rows["X"], rows["y"], folder=tmp_path)
+    rows = from_lists({"X": [X[49::-1], X[50:]], "y": [y[:50], y[50:]]})
+    with pytest.raises(FileExistsError, match=r"`(data|X)` differs"):
+        call(rows["X"], rows["y"], folder=tmp_path)

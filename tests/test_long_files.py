@@ -158,6 +158,20 @@ def test_files_may_have_columns_in_another_order_and_of_other_types(reader, tmp_
     check(tmp_path, batch_size=70)
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_types_of_the_first_file_cut_no_numbers_of_others(suffix, tmp_path):
+    pytest.importorskip("pyarrow")
+    types = {"flag": pl.Boolean, "code": pl.Int8, "time": pl.Float32}
+    first = pl.DataFrame({"flag": [1, 0], "code": [3, 4], "time": [0.5, 1.5]}).cast(types)
+    second = pl.DataFrame({"flag": [2], "code": [300], "time": [1e9 + 0.25]})
+    for name, table in {"a": first, "b": second}.items():
+        WRITE[suffix](table, tmp_path / (name + suffix))
+    source = sources.open_source(tmp_path, "covariates")
+    batches = source.batches(source.columns, 10)
+    found = np.concatenate([batch.to_numpy().astype(float) for batch in batches])
+    np.testing.assert_array_equal(found, [[1, 3, 0.5], [0, 4, 1.5], [2, 300, 1e9 + 0.25]])
+
+
 @pytest.mark.parametrize("suffix", WRITE)
 def test_files_without_lines_are_tables_without_lines(reader, suffix, tmp_path):
     path = tmp_path / f"none{suffix}"

@@ -378,6 +378,8 @@ def test_what_cannot_be_written_is_refused(tmp_path):
         write_partitions(path, (FRAME, FLAG), columns={"y": "a"})
     with pytest.raises(FileNotFoundError, match=r"where there is no manifest\.json"):
         open_partitions(tmp_path)
+    with pytest.raises(ValueError, match="`memory` is '1GB', must be bytes, or None"):
+        open_partitions(tmp_path, memory="1GB")
     assert not list(tmp_path.iterdir())
 
 

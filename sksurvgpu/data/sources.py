@@ -182,13 +182,34 @@ def _open_with_pyarrow(files, kind, name):
     # Of damaged files Arrow also says that something is not implemented, or too large for memory.
     errors = OSError, ValueError, ArrowException
     with _readable(name, errors):
-        table = dataset([*map(str, files)], format=kind)
-        found = [(part.path, part.physical_schema.names) for part in table.get_fragments()]
-    _check_files(found, name)
+        parts = [*dataset([*map(str, files)], format=kind).get_fragments()]
+    _check_files([(part.path, part.physical_schema.names) for part in parts], name)
+    with _readable(name, errors):
+        schema = _wide_enough([part.physical_schema for part in parts])
+        table = dataset([*map(str, files)], schema=schema, format=kind)
     source = _open_dataset(table, name)
     if kind == "parquet":
         source = replace(source, open=partial(_read_parquet, files, table.schema, name))
     return _guarded(source, errors)
+
+
+def _wide_enough(schemas):
+    """Schema of the first file, but for flags and numbers that would cut those of other files.
+
+    Arrow makes flags of any numbers, and rounds floats, without a word.
+    """
+    from pyarrow.types import is_boolean, is_floating, is_integer
+
+    schema, found = schemas[0], [dict(zip(each.names, each.types, strict=True)) for each in schemas]
+    for place, field in enumerate(schema):
+        types = [each[field.name] for each in found]
+        numbers = [type for type in types if is_floating(type) or is_integer(type)]
+        first = numbers[0] if numbers and is_boolean(types[0]) else types[0]
+        alike = [type for type in numbers if is_floating(type) == is_floating(first)]
+        if first in alike:
+            first = max(alike, key=lambda type: type.bit_width)
+        schema = schema.set(place, field.with_type(first))
+    return schema
 
 
 def _read_parquet(files, schema, name, columns, size):

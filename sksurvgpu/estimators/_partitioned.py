@@ -22,6 +22,7 @@ from ..data.design.units import check_largest
 from ..data.options import is_whole
 from ..data.partitioned import refuse_partitions
 from ..data.simulate.draw import generator
+from ..partitions.columns import Digests
 from ..partitions.dask import as_rows
 from ..partitions.handles import open_engine
 from ..routes import PLAIN
@@ -73,8 +74,9 @@ class PreparedInPartitions(Prepared):
         return {"n_exchanges_": counts.exchanges, "n_passes_": counts.passes}
 
     def describe(self):
-        parts = self.problem.descriptions
+        parts, engine = self.problem.descriptions, self.problem.engine
         return {
+            "data": None if hasattr(engine, "backend") else Digests(engine),  # sites tell none
             "X": np.concatenate([part.columns for part in parts]),
             "rows": np.array([part.rows for part in parts]),
             "y": np.array([part.checksum for part in parts]),

@@ -39,9 +39,9 @@ class SharedPartitions(SharedInput):
         return self._far.column(j)
 
     def describe(self):
-        """Names and sums of all columns, and where partitions end."""
+        """Names of the columns, digests of partitions, and where these end."""
         with self._columns() as far:
-            return [far.names, far.sum_by_group().sums, self._ends]
+            return [far.names, far.digests(), self._ends]
 
     def arrange(self, first, n_threads):
         """Leave X where it is; partitions order their rows as they like."""

@@ -231,6 +231,7 @@ def _resample(fitted, refits, fit, prepared, replicates, n_replicates, level, fo
     of = describe_call("bootstrap", fitted, **prepared.describe(), steps=refits)
     of |= {"n_replicates": n_replicates, "kind": replicates.kind, "groups": replicates.unit}
     of["random_state"] = np.array(replicates.seed)  # which users did not choose
+    of["seed of folds"] = getattr(fitted, "random_state", None)
     numbers = np.flatnonzero(totals)
     if len(numbers) < 2:
         raise ValueError(

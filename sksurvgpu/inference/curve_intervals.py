@@ -194,11 +194,6 @@ def _check_ways(estimator, bootstrap, options):
     if bootstrap is None:
         require_unpenalized(estimator, "an analytic interval of a curve", INSTEAD)
         return
-    if not isinstance(bootstrap, BootstrapResult):
-        raise TypeError(
-            f"`bootstrap` is of type {type(bootstrap).__name__}; pass a result of "
-            "sksurvgpu.bootstrap for the same fit."
-        )
     for name, value in options.items():
         if value is not None:
             raise ValueError(
@@ -209,6 +204,11 @@ def _check_ways(estimator, bootstrap, options):
 
 def check_replicates(estimator, bootstrap):
     """Check that replicates are those of this fit, and that their weights can be made again."""
+    if not isinstance(bootstrap, BootstrapResult):
+        raise TypeError(
+            f"`bootstrap` is of type {type(bootstrap).__name__}; pass a result of "
+            "sksurvgpu.bootstrap for the same fit."
+        )
     if bootstrap._draw is None:
         raise ValueError(
             "`bootstrap` is of rows in partitions, or of an earlier version, and does not know its "

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._journal import digest_of
 from ..backends.sums.messages import Apply, Description
 from ..backends.sums.opening import check_descriptions
 from ..data.design.columns import build_design
@@ -54,7 +55,8 @@ class ColumnsInPartitions:
         try:
             if hasattr(self._engine, "backend"):
                 refuse_partitions("the rows are at sites, which take part in fits only")
-            told = check_descriptions(list(self._ask([(_describe, ())] * self._engine.n_parts)))
+            questions = [(_describe, ())] * self._engine.n_parts
+            told = check_descriptions(list(_ask(self._engine, questions)))
         except BaseException:
             self._engine.close()
             raise
@@ -80,18 +82,7 @@ class ColumnsInPartitions:
         """
         edges = list(zip(self._ends[:-1], self._ends[1:], strict=True))
         own = [[None if v is None else v[start:end] for v in by_row] for start, end in edges]
-        return self._ask([(_apply, (function, part, *given)) for part in own])
-
-    def _ask(self, questions):
-        messages = {part: Apply(*question) for part, question in enumerate(questions)}
-        early: dict[int, Any] = {}
-        following = iter(range(len(messages)))
-        part = next(following)
-        for number, answer in self._engine.ask(messages):
-            early[number] = answer
-            while part in early:
-                yield early.pop(part)
-                part = next(following, -1)
+        return _ask(self._engine, [(_apply, (function, part, *given)) for part in own])
 
     def sum_by_group(self, group=None, n_groups=1, weight=None, some=slice(None)) -> GroupSums:
         """`data.design.sums.sum_by_group` of all rows, for some columns."""
@@ -101,6 +92,40 @@ class ColumnsInPartitions:
     def column(self, j) -> np.ndarray:
         """Values of a column in all rows."""
         return np.concatenate(list(self.apply(_values, (), j)))
+
+    def digests(self) -> np.ndarray:
+        """Digest of each partition."""
+        return Digests(self._engine).to_numpy()
+
+
+def _ask(engine, questions):
+    """Answers in the order of partitions, each as soon as those before it are there."""
+    early: dict[int, Any] = {}
+    part = 0
+    for number, answer in engine.ask({k: Apply(*each) for k, each in enumerate(questions)}):
+        early[number] = answer
+        while part in early:
+            yield early.pop(part)
+            part += 1
+
+
+class Digests:
+    """Digests of all arguments, by partition, for a journal: sums do not tell rows apart.
+
+    Partitions are asked when it wants them as an array, which it does not without a folder.
+    """
+
+    def __init__(self, engine):
+        self._engine = engine
+
+    def to_numpy(self) -> np.ndarray:
+        """Digests in the order of partitions."""
+        return np.array([*_ask(self._engine, [(_digest, ())] * self._engine.n_parts)])
+
+
+def _digest(arguments):
+    beside = {name: np.asarray(to_host(v)) for name, v in arguments.items() if name != "X"}
+    return digest_of([_design(arguments), beside])
 
 
 def _design(arguments):

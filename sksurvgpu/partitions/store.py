@@ -23,6 +23,7 @@ import numpy as np
 
 from ..data.design.columns import Design
 from ..data.design.tables import packed_offsets, value_sizes
+from ..data.options import number
 from ..data.outcomes.fields import pack as pack_fields
 from .handles import Rows
 
@@ -179,6 +180,7 @@ def open_partitions(path, *, memory: float | None = None) -> PartitionedData:
     array([2., 3.])
     """
     path = Path(os.path.expanduser(path)).resolve()
+    memory = None if memory is None else number(memory, "memory", "must be bytes, or None", least=0)
     if not (path / MANIFEST).is_file():
         raise FileNotFoundError(
             f"`path` is {str(path)!r}, where there is no {MANIFEST}; pass a folder that "
