@@ -14,6 +14,7 @@ from sksurvgpu import (
     CoxLassoCV,
     FineGrayCCD,
     GroupLasso,
+    Hierarchical,
     LinearCCD,
     LogisticCCD,
     MultiStateCox,
@@ -102,6 +103,39 @@ def test_rows_beside_fits_in_different_orders(table):
     for call in calls:
         with pytest.raises(ValueError, match=SHUFFLED):
             call()
+
+
+@pytest.mark.parametrize(
+    ("by_name", "in_order"),
+    [
+        (lambda s: {"penalty_factor": s([0.0, 1.0, 3.0])}, {"penalty_factor": [1.0, 3.0, 0.0]}),
+        (lambda s: {"bounds": (-1, s([1, 0.1, 1]))}, {"bounds": (-1, [0.1, 1, 1])}),
+        (lambda s: {"bounds": (s([0, 1, 1])[:1], None)}, {"bounds": ([None, None, 0], None)}),
+        (
+            lambda s: {"penalty": GroupLasso(s(["a", "a", None]))},
+            {"penalty": GroupLasso(["a", None, "a"])},
+        ),
+        (
+            lambda s: {
+                "penalty": Hierarchical(pd.DataFrame({"up": s(["a", "b", "a"])}), between=1)
+            },
+            {"penalty": Hierarchical(["b", "a", "a"], between=1)},
+        ),
+    ],
+)
+def test_what_columns_have_by_name_may_be_in_any_order(table, by_name, in_order):
+    X, y = table.assign(w=table["x"] * table["z"])[["x", "z", "w"]], table["time"]
+    given = by_name(lambda values: pd.Series(values, ["w", "x", "z"]))
+    found = LinearCCD(alpha=0.02, **given).fit(X, y).coef_
+    expected = LinearCCD(alpha=0.02, **in_order).fit(X.to_numpy(), y).coef_
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert not np.allclose(found, LinearCCD(alpha=0.02).fit(X, y).coef_, atol=1e-3)
+
+
+def test_columns_that_are_named_twice(table):
+    groups = pd.Series(["a", "a", "b"], ["x", "z", "z"])
+    with pytest.raises(ValueError, match="`groups` has several entries of column 'z'; keep one"):
+        LinearCCD(penalty=GroupLasso(groups)).fit(table[["x", "z"]], table["time"])
 
 
 @pytest.mark.parametrize("estimator", [LinearCCD, LogisticCCD, PoissonCCD])
