@@ -19,10 +19,12 @@ from sksurvgpu import (
     LogisticCCD,
     MultiStateCox,
     PoissonCCD,
+    SurvivalKFold,
     bootstrap,
     case_series,
     competing_risks,
     curve_intervals,
+    fit_outcomes,
     matched,
     multi_state,
     screen,
@@ -79,7 +81,8 @@ def test_rows_beside_fits_in_different_orders(table):
     states = multi_state(**stays, destination=np.where(event, "ill", ""), time=time)
     cox, few = CoxLassoCCD(alpha=0.01), {"n_tune": 4, "n_draws": 4}
     by_drug, of_states = cox.fit(X, y, strata=drug), MultiStateCox(cox).fit(X, states)
-    cox = CoxLassoCCD(alpha=0).fit(X, y)
+    cox, causes = CoxLassoCCD(alpha=0).fit(X, y), competing_risks(event + drug * event, time)
+    both = CauseSpecificCox(cox, shared=[]).fit(X, causes)
     calls = [
         lambda: screen(X, other),
         lambda: screen(X, y, strata=other),
@@ -97,12 +100,34 @@ def test_rows_beside_fits_in_different_orders(table):
         lambda: bootstrap(cox, X, y, n_replicates=2, groups=other),
         lambda: stability_selection(CoxLassoCCD(), X, y, groups=other),
         lambda: wald(cox, X, y, cluster=other),
+        lambda: list(SurvivalKFold(2).split(X, y, groups=other)),
+        lambda: both.stack(X, causes, sample_weight=other),
         lambda: BayesianLasso(**few).fit(X, table["time"], sample_weight=other),
         lambda: BayesianMultinomialLogistic(**few).fit(X, other),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=SHUFFLED):
             call()
+
+
+def test_rows_of_many_outcomes_in_different_orders(table):
+    X, event = table[["x", "z"]], table["event"].astype(int)
+    other, drug = event.sample(frac=1, random_state=0), (table["x"] > 0).astype(int)
+
+    def fitted(y, **given):
+        return fit_outcomes(LogisticCCD(), X, {"a": y}, columns="x", **given).table.loc["a"]
+
+    for given in ({"sample_weight": other}, {"at_risk": other == 1}):
+        with pytest.raises(ValueError, match=SHUFFLED):
+            fitted(event, **given)
+        assert SHUFFLED in fitted(event, **{key: {"a": one} for key, one in given.items()}).message
+    assert SHUFFLED in fitted(other).message
+    some = event[drug == 1]
+    assert SHUFFLED in fitted(some.sample(frac=1, random_state=0), at_risk=drug == 1).message
+    few, mask = fitted(some, at_risk=drug == 1), fitted(some.to_numpy(), at_risk=drug == 1)
+    assert few.coef == mask.coef
+    turned = fitted(event, at_risk=np.arange(60)[::-1])  # values of all rows stand as in X
+    assert turned.coef == fitted(event).coef
 
 
 @pytest.mark.parametrize(
