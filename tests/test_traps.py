@@ -27,6 +27,7 @@ from sksurvgpu import (
     fit_outcomes,
     matched,
     multi_state,
+    posterior,
     screen,
     stability_selection,
     surv,
@@ -115,7 +116,8 @@ def test_rows_of_many_outcomes_in_different_orders(table):
     other, drug = event.sample(frac=1, random_state=0), (table["x"] > 0).astype(int)
 
     def fitted(y, **given):
-        return fit_outcomes(LogisticCCD(), X, {"a": y}, columns="x", **given).table.loc["a"]
+        given = {"columns": "x", "intervals": None, **given}
+        return fit_outcomes(LogisticCCD(alpha=0.01), X, {"a": y}, **given).table.loc["a"]
 
     for given in ({"sample_weight": other}, {"at_risk": other == 1}):
         with pytest.raises(ValueError, match=SHUFFLED):
@@ -155,6 +157,19 @@ def test_what_columns_have_by_name_may_be_in_any_order(table, by_name, in_order)
     expected = LinearCCD(alpha=0.02, **in_order).fit(X.to_numpy(), y).coef_
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert not np.allclose(found, LinearCCD(alpha=0.02).fit(X, y).coef_, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scales_of_groups_may_be_in_any_order(table):
+    X, y = table.assign(w=table["x"] ** 2)[["x", "z", "w"]], table["event"].astype(int)
+    given = {"prior": "laplace", "n_tune": 8, "n_draws": 8, "random_state": 0}
+    by_name = pd.Series(["a", "a", "b"], ["w", "z", "x"])
+    draws = [
+        posterior(LogisticCCD(), X, y, scale="learn", scale_groups=groups, **given).draws["coef"]
+        for groups in (by_name, ["b", "a", "a"], ["a", "a", "b"])
+    ]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    assert (draws[0] != draws[2]).any()
 
 
 def test_columns_that_are_named_twice(table):

@@ -15,7 +15,7 @@ import numpy as np
 from ..bayes.mixtures import MIXTURES
 from ..bayes.shrinkage import RIDGE, Reference, ShrinkagePrior
 from ..data import options
-from ..data.by_column import by_column
+from ..data.by_column import by_column, by_name
 from ._mode import NormalPrior, find_mode
 
 N_MODES, N_STEPS = 2, 10  # found one after the other; of EM after each
@@ -159,6 +159,7 @@ def _read_groups(design, groups):
     n_columns = design.n_columns
     if groups is None:
         return np.zeros(n_columns, int), [ONE]
+    groups = by_name(groups, "scale_groups", design.names)
     if isinstance(groups, Mapping):
         labels = [OTHERS] * n_columns
         found = by_column(groups, "scale_groups", n_columns, design.names)
