@@ -220,10 +220,8 @@ def check_bounds(bounds, n_columns, names=None, mean=None):
     if isinstance(bounds, Mapping):
         for j, (column, pair) in by_column(bounds, "bounds", n_columns, names).items():
             low, high = _pair(pair, f"bounds[{column!r}]", "(lower, upper), two numbers")
-            lower[j], upper[j] = (
-                _numbers(value, f"{end} of `bounds[{column!r}]`", 1, none)[0]
-                for end, value, none in (("lower", low, -np.inf), ("upper", high, np.inf))
-            )
+            lower[j] = _numbers(low, f"lower of `bounds[{column!r}]`", 1, lower[j])[0]
+            upper[j] = _numbers(high, f"upper of `bounds[{column!r}]`", 1, upper[j])[0]
     else:
         low, high = _pair(bounds, "bounds", f"{REMEDY}, or a dictionary {{column: (lower, upper)}}")
         for found, values, end in ((lower, low, "lower"), (upper, high, "upper")):

@@ -95,8 +95,7 @@ class SharedInput:
         }
         n_rows, n_columns, names = self._shape
         _check_shared(self._given, n_rows)
-        of_all = {key: one for key, one in self._given.items() if not isinstance(one, Mapping)}
-        self._check_order(of_all)
+        self._check_order(self._given)
         labels = [f"x{j}" for j in range(n_columns)] if names is None else names.tolist()
         listed = [columns] if isinstance(columns, str | Integral) else columns
         columns = [*dict.fromkeys(find_columns(listed, "columns", n_columns, labels))]

@@ -161,10 +161,8 @@ def _read_groups(design, groups):
         return np.zeros(n_columns, int), [ONE]
     groups = by_name(groups, "scale_groups", design.names)
     if isinstance(groups, Mapping):
-        labels = [OTHERS] * n_columns
         found = by_column(groups, "scale_groups", n_columns, design.names)
-        for j, (_, label) in found.items():
-            labels[j] = label
+        labels = [found[j][1] if j in found else OTHERS for j in range(n_columns)]
     else:
         labels = _as_list(groups)
         if len(labels) != n_columns:
