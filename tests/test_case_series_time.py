@@ -105,6 +105,17 @@ def test_models_of_endings_are_those_of_r_or_better():
     assert fitted["weibull", "age"] == pytest.approx(459.885287802, abs=1e-4)
 
 
+def test_models_of_endings_are_the_same_in_any_order(monkeypatch):
+    """Of a likelihood with several maxima the one that is found depended on the order of sums."""
+    monkeypatch.setattr("sksurvgpu.cohort.endings.MODELS", MODELS[1:2])
+    rng, n = np.random.default_rng(0), 50
+    start = rng.uniform(10_000, 25_000, n)
+    event = start + rng.uniform(0, 1_500, n)
+    ages, stays = (start, event, event + rng.uniform(1, 1_500, n)), rng.random(n) < 0.7
+    turned = fit_endings(*(of[::-1] for of in ages), stays[::-1])
+    pd.testing.assert_frame_equal(turned, fit_endings(*ages, stays))
+
+
 @pytest.mark.parametrize("k", range(4))
 def test_weights_and_estimates_of_r(k):
     model = [*P_OF_R][k]

@@ -237,6 +237,22 @@ def test_a_clock_that_starts_anew_counts_from_entries_into_states():
     np.testing.assert_allclose(found.estimators_["ill", "dead"].coef_, late.coef_, atol=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1 / 365.25, 0.1])
+def test_a_clock_that_starts_anew_has_the_ties_of_days_in_any_unit(unit):
+    """Entered on day 3 and left on day 6 is as long as from 6 to 9, also in years."""
+    rows, horizons = simulated(), np.array([3.0, 12.0])
+    start, time = np.ceil(5 * rows["start"]), np.ceil(5 * rows["time"])
+    rows = rows.assign(start=start, time=np.maximum(time, start + 1))
+    days = fitted(rows, clock="reset", n_paths=200)
+    in_units = rows.assign(start=unit * rows["start"], time=unit * rows["time"])
+    other = fitted(in_units, clock="reset", n_paths=200)
+    for name, model in days.estimators_.items():
+        np.testing.assert_allclose(other.estimators_[name].coef_, model.coef_, atol=1e-9)
+    expected = days.predict_state_probabilities([[1.0]], horizons)
+    found = other.predict_state_probabilities([[1.0]], unit * horizons)
+    np.testing.assert_array_equal(found.to_numpy(), expected.to_numpy())
+
+
 @pytest.mark.parametrize("is_tied", [False, True])
 def test_drawn_paths_have_the_probabilities_of_a_convolution(is_tied):
     rows = simulated()

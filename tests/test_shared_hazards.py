@@ -11,6 +11,7 @@ from sksurvgpu import (
     CauseSpecificCox,
     CoxLassoCCD,
     CoxLassoCV,
+    Firth,
     GroupLasso,
     competing_risks,
     make_pipeline,
@@ -80,6 +81,7 @@ SEPARATE = {
     ),
     "changing": CoxLassoCCD(alpha=0.001, time_varying={0: [20.0], 1: [30.0, 40.0]}, tol=1e-10),
     "efron": CoxLassoCCD(alpha=0.0, ties="efron", tol=1e-10),
+    "firth": CoxLassoCCD(penalty=Firth(), tol=1e-12),
     "pipeline": make_pipeline(MaxAbsScaler(), CoxLassoCCD(alpha=0.001, tol=1e-10)),
 }
 

@@ -63,7 +63,12 @@ PENALTIES = {
     "groups": {"penalty": GroupLasso(CLASSES, mix=0.7)},
     "classes": {"penalty": Hierarchical(CLASSES, between=0.1, within="l1")},
     "neighbours": {"penalty": Fused("chain")},
-    "adaptive": {"penalty": Adaptive(), "alpha": 0.005, "prior_mean": MEAN},
+    "adaptive": {
+        "penalty": Adaptive(),
+        "alpha": 0.005,
+        "prior_mean": MEAN,
+        "bounds": (-0.05, 0.35),
+    },
     "pilot": {"penalty": Adaptive(np.linspace(0.1, 1.0, P)), "alpha": 0.005},
     "broken": {"penalty": BrokenRidge(), "alpha": 0.0003},
 }

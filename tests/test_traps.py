@@ -14,16 +14,20 @@ from sksurvgpu import (
     CoxLassoCV,
     FineGrayCCD,
     GroupLasso,
+    Hierarchical,
     LinearCCD,
     LogisticCCD,
     MultiStateCox,
     PoissonCCD,
+    SurvivalKFold,
     bootstrap,
     case_series,
     competing_risks,
     curve_intervals,
+    fit_outcomes,
     matched,
     multi_state,
+    posterior,
     screen,
     stability_selection,
     surv,
@@ -78,7 +82,8 @@ def test_rows_beside_fits_in_different_orders(table):
     states = multi_state(**stays, destination=np.where(event, "ill", ""), time=time)
     cox, few = CoxLassoCCD(alpha=0.01), {"n_tune": 4, "n_draws": 4}
     by_drug, of_states = cox.fit(X, y, strata=drug), MultiStateCox(cox).fit(X, states)
-    cox = CoxLassoCCD(alpha=0).fit(X, y)
+    cox, causes = CoxLassoCCD(alpha=0).fit(X, y), competing_risks(event + drug * event, time)
+    both = CauseSpecificCox(cox, shared=[]).fit(X, causes)
     calls = [
         lambda: screen(X, other),
         lambda: screen(X, y, strata=other),
@@ -96,12 +101,81 @@ def test_rows_beside_fits_in_different_orders(table):
         lambda: bootstrap(cox, X, y, n_replicates=2, groups=other),
         lambda: stability_selection(CoxLassoCCD(), X, y, groups=other),
         lambda: wald(cox, X, y, cluster=other),
+        lambda: list(SurvivalKFold(2).split(X, y, groups=other)),
+        lambda: both.stack(X, causes, sample_weight=other),
         lambda: BayesianLasso(**few).fit(X, table["time"], sample_weight=other),
         lambda: BayesianMultinomialLogistic(**few).fit(X, other),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=SHUFFLED):
             call()
+
+
+def test_rows_of_many_outcomes_in_different_orders(table):
+    X, event = table[["x", "z"]], table["event"].astype(int)
+    other, drug = event.sample(frac=1, random_state=0), (table["x"] > 0).astype(int)
+
+    def fitted(y, **given):
+        given = {"columns": "x", "intervals": None, **given}
+        return fit_outcomes(LogisticCCD(alpha=0.01), X, {"a": y}, **given).table.loc["a"]
+
+    for given in ({"sample_weight": other}, {"at_risk": other == 1}):
+        with pytest.raises(ValueError, match=SHUFFLED):
+            fitted(event, **given)
+        assert SHUFFLED in fitted(event, **{key: {"a": one} for key, one in given.items()}).message
+    assert SHUFFLED in fitted(other).message
+    some = event[drug == 1]
+    assert SHUFFLED in fitted(some.sample(frac=1, random_state=0), at_risk=drug == 1).message
+    few, mask = fitted(some, at_risk=drug == 1), fitted(some.to_numpy(), at_risk=drug == 1)
+    assert few.coef == mask.coef
+    turned = fitted(event, at_risk=np.arange(60)[::-1])  # values of all rows stand as in X
+    assert turned.coef == fitted(event).coef
+
+
+@pytest.mark.parametrize(
+    ("by_name", "in_order"),
+    [
+        (lambda s: {"penalty_factor": s([0.0, 1.0, 3.0])}, {"penalty_factor": [1.0, 3.0, 0.0]}),
+        (lambda s: {"bounds": (-1, s([1, 0.1, 1]))}, {"bounds": (-1, [0.1, 1, 1])}),
+        (lambda s: {"bounds": (s([0, 1, 1])[:1], None)}, {"bounds": ([None, None, 0], None)}),
+        (
+            lambda s: {"penalty": GroupLasso(s(["a", "a", None]))},
+            {"penalty": GroupLasso(["a", None, "a"])},
+        ),
+        (
+            lambda s: {
+                "penalty": Hierarchical(pd.DataFrame({"up": s(["a", "b", "a"])}), between=1)
+            },
+            {"penalty": Hierarchical(["b", "a", "a"], between=1)},
+        ),
+    ],
+)
+def test_what_columns_have_by_name_may_be_in_any_order(table, by_name, in_order):
+    X, y = table.assign(w=table["x"] * table["z"])[["x", "z", "w"]], table["time"]
+    given = by_name(lambda values: pd.Series(values, ["w", "x", "z"]))
+    found = LinearCCD(alpha=0.02, **given).fit(X, y).coef_
+    expected = LinearCCD(alpha=0.02, **in_order).fit(X.to_numpy(), y).coef_
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert not np.allclose(found, LinearCCD(alpha=0.02).fit(X, y).coef_, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scales_of_groups_may_be_in_any_order(table):
+    X, y = table.assign(w=table["x"] ** 2)[["x", "z", "w"]], table["event"].astype(int)
+    given = {"prior": "laplace", "n_tune": 8, "n_draws": 8, "random_state": 0}
+    by_name = pd.Series(["a", "a", "b"], ["w", "z", "x"])
+    draws = [
+        posterior(LogisticCCD(), X, y, scale="learn", scale_groups=groups, **given).draws["coef"]
+        for groups in (by_name, ["b", "a", "a"], ["a", "a", "b"])
+    ]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    assert (draws[0] != draws[2]).any()
+
+
+def test_columns_that_are_named_twice(table):
+    groups = pd.Series(["a", "a", "b"], ["x", "z", "z"])
+    with pytest.raises(ValueError, match="`groups` has several entries of column 'z'; keep one"):
+        LinearCCD(penalty=GroupLasso(groups)).fit(table[["x", "z"]], table["time"])
 
 
 @pytest.mark.parametrize("estimator", [LinearCCD, LogisticCCD, PoissonCCD])

@@ -65,6 +65,9 @@ def _gamma(x, log_mean, shape):
 
 def fit_endings(start, event, end, is_complete):
     """Fit the four models to ages, in days; return them, with the one of the smallest AIC first."""
+    # likelihoods have several maxima, and the one that is found would depend on the order of lines
+    order = np.lexsort((is_complete, start, end, event))
+    start, event, end, is_complete = (of[order] for of in (start, event, end, is_complete))
     age, at = start / YEAR, event / YEAR
     interval = np.maximum(end - event, 1.0) / YEAR  # of an event on the last day, as R's SCCS
     fits = [_fit(law, of, at, interval, age, is_complete) for law, of in MODELS]

@@ -77,8 +77,7 @@ def check_by_column(values, name, n_columns, names=None, *, default, minimum=Non
     A mapping gives the numbers of some columns by name or position, the others get the default. The
     last word of the argument's `name` is what a number is called.
     """
-    if names is not None and hasattr(values, "to_dict") and set(values.index) & set(names):
-        values = values.to_dict()  # a Series by name
+    values = by_name(values, name, names)
     if not isinstance(values, Mapping):
         numbers = check_numbers(values, name, minimum)
         if numbers.size != n_columns:
@@ -102,6 +101,17 @@ def check_by_column(values, name, n_columns, names=None, *, default, minimum=Non
             )
         numbers[j] = number
     return numbers
+
+
+def by_name(values, argument, names):
+    """A dictionary of a Series, or of the lines of a table, by column; others as they are."""
+    index = getattr(values, "index", None)
+    if names is None or not hasattr(index, "equals") or not set(index) & set(names):
+        return values
+    if not index.is_unique:
+        twice = index[index.duplicated()][0]
+        raise ValueError(f"`{argument}` has several entries of column {twice!r}; keep one of them.")
+    return dict(zip(index, values.to_numpy().tolist(), strict=True))
 
 
 def check_time_varying(spec, n_columns, names=None) -> dict[int, np.ndarray]:
@@ -210,14 +220,16 @@ def check_bounds(bounds, n_columns, names=None, mean=None):
     if isinstance(bounds, Mapping):
         for j, (column, pair) in by_column(bounds, "bounds", n_columns, names).items():
             low, high = _pair(pair, f"bounds[{column!r}]", "(lower, upper), two numbers")
-            lower[j], upper[j] = (
-                _numbers(value, f"{end} of `bounds[{column!r}]`", 1, none)[0]
-                for end, value, none in (("lower", low, -np.inf), ("upper", high, np.inf))
-            )
+            lower[j] = _numbers(low, f"lower of `bounds[{column!r}]`", 1, lower[j])[0]
+            upper[j] = _numbers(high, f"upper of `bounds[{column!r}]`", 1, upper[j])[0]
     else:
         low, high = _pair(bounds, "bounds", f"{REMEDY}, or a dictionary {{column: (lower, upper)}}")
-        lower[:] = _numbers(low, "lower of `bounds`", n_columns, -np.inf)
-        upper[:] = _numbers(high, "upper of `bounds`", n_columns, np.inf)
+        for found, values, end in ((lower, low, "lower"), (upper, high, "upper")):
+            given, none = by_name(values, "bounds", names), found[0]
+            if isinstance(given, dict):
+                given = by_column(given, "bounds", n_columns, names)
+                given = [given[j][1] if j in given else none for j in range(n_columns)]
+            found[:] = _numbers(given, f"{end} of `bounds`", n_columns, none)
     mean = np.zeros(n_columns) if mean is None else mean
     _check_order(lower, upper, mean, names)
     return lower - mean, upper - mean

@@ -132,6 +132,7 @@ class HazardModels(Versioned, BaseEstimator):
         check_is_fitted(self, "joint_", msg="There is no `joint_`; fit with `shared=[]` at least.")
         given = {"sample_weight": sample_weight, "strata": strata, "offset": offset}
         given = {name: values for name, values in given.items() if values is not None}
+        check_in_memory(X, **given)
         model, table = open_pipeline(self._first(), X)
         check_columns(model, table)
         return stack_rows(self._hazards(y, strata), table, self._sharing(), given)[1:]

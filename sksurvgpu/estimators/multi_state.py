@@ -8,7 +8,7 @@ from .._warnings import warn
 from ..data.checks import check_horizons
 from ..data.options import choice, whole
 from ..data.outcomes.fields import pack
-from ..data.outcomes.states import entries_into_states, read_states
+from ..data.outcomes.states import ROUNDING, durations_in_states, read_states
 from ..data.partitioned import check_in_memory, require_in_memory
 from ..data.vectors import as_vector, check_labels, check_length, check_order
 from ._docs import documented
@@ -16,6 +16,7 @@ from ._hazards import HazardModels
 from ._occupation import Course, draw, follow
 from .joint_baseline import ENORMOUS
 
+SLACK = 1.0 + ROUNDING  # sums of durations may be off
 NOTICEABLE = 1e-3  # probability of a state whose follow-up has ended
 
 
@@ -235,8 +236,9 @@ class MultiStateCox(HazardModels):
                 continue
             for i, row in enumerate(rows):
                 random = np.random.default_rng(seed)
+                until, last = horizons * SLACK, ends[row] * SLACK
                 found[:, row] = draw(
-                    course, i, state[row], since[row], horizons, ends[row], random, self.n_paths
+                    course, i, state[row], since[row], until, last, random, self.n_paths
                 )
         if self.clock == "forward":
             found[:, horizons > baseline.timeline.last_times()[codes][:, None]] = np.nan
@@ -295,8 +297,7 @@ def _at_risk(items, labels, is_reset):
     origin, destination = items["origin"], items["destination"]
     if not destination.any():
         raise ValueError("`y` has no transition: nobody leaves a state for another one.")
-    since = entries_into_states(items) if is_reset else 0.0
-    fields = {"time": items["time"] - since, "start": items["start"] - since}
+    fields = durations_in_states(items) if is_reset else {k: items[k] for k in ("time", "start")}
     fields |= {"stratum": items["stratum"], "subject": items["subject"]}
     found = {}
     for i in np.unique(origin[destination > 0]).tolist():

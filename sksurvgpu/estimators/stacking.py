@@ -234,7 +234,9 @@ class Stack:
         n_columns, names = self.header
         source, share = self.source, np.ones(self.place.max() + 1)
         share[self.own] = (totals / totals.sum())[:, None]
-        factor = check_penalty_factor(estimator.penalty_factor, n_columns, names)
+        factor = estimator.penalty_factor
+        if penalty_of(estimator).has_strength:
+            factor = check_penalty_factor(factor, n_columns, names)[source] * share
         mean = check_prior_mean(estimator.prior_mean, n_columns, names)
         bounds = check_bounds(estimator.bounds, n_columns, names, mean)
         ratio = check_l1_ratio(estimator.l1_ratio, n_columns, names)
@@ -244,7 +246,7 @@ class Stack:
             ratio = 1.0  # is what the penalty says
         return clone(estimator).set_params(
             penalty=penalty,
-            penalty_factor=factor[source] * share,
+            penalty_factor=factor,
             prior_mean=None if mean is None else mean[source],
             bounds=None if bounds is None else tuple((end + rest)[source] for end in bounds),
             l1_ratio=ratio[source] if np.ndim(ratio) else ratio,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..data.design.units import check_magnitudes, find_centers, moved
 from ..data.options import choice
 from ..data.outcomes.classes import TwoClasses
 from ..data.outcomes.fields import pack
-from ..data.vectors import as_vector, check_labels, check_row_values, encode
+from ..data.vectors import as_vector, check_labels, check_order, check_row_values, encode
 from ..estimators._columns import read_columns
 from ..estimators._partition import to_memory
 from ..estimators._preparing import devices_of
@@ -81,6 +82,7 @@ class SharedInput:
 
     def __init__(self, estimator, X, columns, intervals, level, given):
         fit_params = {key: value for key, value in given.items() if key != "at_risk"}
+        self._index = getattr(X, "index", None)  # which no Design has
         # outcomes share X, so that transformers do not learn from them
         opened = open_copy(estimator, X, None, "fit_outcomes", fit_params, may_choose=True)
         self.model, _, X = opened
@@ -93,6 +95,7 @@ class SharedInput:
         }
         n_rows, n_columns, names = self._shape
         _check_shared(self._given, n_rows)
+        self._check_order(self._given)
         labels = [f"x{j}" for j in range(n_columns)] if names is None else names.tolist()
         listed = [columns] if isinstance(columns, str | Integral) else columns
         columns = [*dict.fromkeys(find_columns(listed, "columns", n_columns, labels))]
@@ -157,7 +160,9 @@ class SharedInput:
         }
         n_rows, *_ = self._shape
         given = dict(zip(given, to_memory(**given), strict=True))
+        self._check_order(given)
         rows = _rows_at_risk(given.pop("at_risk", None), n_rows)
+        self._check_order(given, rows)
         given = {
             key: self._spread(as_vector(value, key, keep_objects=key != "y"), key, rows)
             for key, value in given.items()
@@ -170,6 +175,12 @@ class SharedInput:
             given["y"] = _apart(given["y"], at_risk == 0.0)
             given["sample_weight"] = given.get("sample_weight", 1.0) * at_risk
         return given
+
+    def _check_order(self, given, rows=None):
+        """Refuse values of all rows, or of those at risk, in another order than X has them."""
+        if hasattr(index := self._index, "equals"):
+            some = index if rows is None or len(rows) == len(index) else index[rows]
+            check_order(X=SimpleNamespace(index=some), **given)
 
     def _spread(self, values, key, rows):
         """Values of all rows, given for these or for rows at risk."""

@@ -15,7 +15,7 @@ import numpy as np
 from ..bayes.mixtures import MIXTURES
 from ..bayes.shrinkage import RIDGE, Reference, ShrinkagePrior
 from ..data import options
-from ..data.by_column import by_column
+from ..data.by_column import by_column, by_name
 from ._mode import NormalPrior, find_mode
 
 N_MODES, N_STEPS = 2, 10  # found one after the other; of EM after each
@@ -159,11 +159,10 @@ def _read_groups(design, groups):
     n_columns = design.n_columns
     if groups is None:
         return np.zeros(n_columns, int), [ONE]
+    groups = by_name(groups, "scale_groups", design.names)
     if isinstance(groups, Mapping):
-        labels = [OTHERS] * n_columns
         found = by_column(groups, "scale_groups", n_columns, design.names)
-        for j, (_, label) in found.items():
-            labels[j] = label
+        labels = [found[j][1] if j in found else OTHERS for j in range(n_columns)]
     else:
         labels = _as_list(groups)
         if len(labels) != n_columns:

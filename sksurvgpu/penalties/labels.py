@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from ..data.by_column import by_column, find_columns
+from ..data.by_column import by_column, by_name, find_columns
 
 CODED = re.compile(r"(.+?)(?:\[.*\]|=.*)")  # C(x)[T.a], x[a], x=a
 FORMS = (
@@ -137,6 +137,7 @@ def read_groups(groups, n_columns, names, prefix_sep="_"):
 
 def read_labels(groups, n_columns, names, prefix_sep="_"):
     """Label of the group of every column, None for none."""
+    groups = by_name(groups, "groups", names)
     if isinstance(groups, str):
         found = _guess(groups, names, prefix_sep)
     elif isinstance(groups, Mapping):

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csc_array
 
-from ..data.by_column import by_column
+from ..data.by_column import by_column, by_name
 from ..data.options import is_number, refuse
 from ..penalties import ElasticNet, Given, PenaltySpec
 from ..penalties.parts import ROUNDS, Parts
@@ -194,6 +194,7 @@ def _below(values, n_more):
 
 def _read_labels(classes, n_columns, names):
     """Labels of every column, (n_columns, n_levels), None for no class."""
+    classes = by_name(classes, "classes", names)
     if isinstance(classes, Mapping):
         found = by_column(classes, "classes", n_columns, names)
         rows = [(column, _as_tuple(label)) for column, label in found.values()]

@@ -45,7 +45,8 @@ class Pilots:
         new = [b for b, key in enumerate(keys) if key not in self.known]
         found = {key: self.known[key] for key in keys if key in self.known}
         if new:
-            own = replace(fits, batch=_of_fits(batch, new, self.family))
+            family = self.family if fits.scale is None else self.family.in_units(fits.scale)
+            own = replace(fits, batch=_of_fits(batch, new, family))
             own = self._with_strengths(own.with_options(verbose=0, baseline=False))
             solutions = [fit[0] for fit in self.inner.solve(own)]
             _warn_of(solutions)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 from ..data import options
 from ..data.by_fit import ColumnsOnDemand, Marks
 from ..data.dealing import deal_folds, kinds_of
-from ..data.vectors import check_labels
+from ..data.vectors import check_labels, check_order
 
 TIMED = ("start", "time")
 TRAIN, TEST = 1, 2  # sides of a split
@@ -79,7 +79,7 @@ class SurvivalKFold(BaseCrossValidator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Not looked at, but for its number of rows.
+            Not looked at, but for its number of rows and their order.
         y : ndarray of shape (n_samples,)
             Outcome of any model of this package.
         groups : array-like of shape (n_samples,), optional
@@ -92,6 +92,7 @@ class SurvivalKFold(BaseCrossValidator):
         test : ndarray of int
             Rows held out.
         """
+        check_order(X=X, y=y, groups=groups)
         n_rows = _num_samples(y if X is None else X)
         groups = _groups_of(y) if groups is None else groups
         if groups is not None:

@@ -23,6 +23,7 @@ from .fields import (
     pack,
 )
 
+ROUNDING = 64 * np.finfo(float).eps
 FIELDS = ("destination", "time", "origin", "start", "subject")
 ARGUMENTS = ("origin", "destination", "start", "time", "subject")  # of them, in their order
 EMPTY = (
@@ -254,6 +255,19 @@ def entries_into_states(items) -> np.ndarray:
     entry = np.empty(len(order))
     entry[order] = since[first]
     return entry
+
+
+def durations_in_states(items) -> dict:
+    """When rows begin and end since their person entered the state; those within rounding are one.
+
+    Differences of the same days in years are not all the same number, and ties would be lost.
+    """
+    since = entries_into_states(items)
+    times = np.concatenate([items["time"] - since, items["start"] - since])
+    order = np.argsort(times)
+    is_new = np.diff(times[order], prepend=-np.inf) > ROUNDING * items["time"].max()
+    times[order] = times[order][np.maximum.accumulate(is_new * np.arange(len(order)))]
+    return dict(zip(("time", "start"), np.split(times, 2), strict=True))
 
 
 def transition_table(y):
