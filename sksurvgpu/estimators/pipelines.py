@@ -177,6 +177,17 @@ class Pipeline(Versioned, PlainPipeline):
     predict_survival_function = _forward("predict_survival_function")
     sample_predictive = _forward("sample_predictive")
 
+    @_where_last_step_has("score")
+    def score(self, X, y=None, sample_weight=None, **params):
+        """``score`` of the last step, for transformed rows, with arguments such as `exposure`."""
+        if not params or get_config()["enable_metadata_routing"]:
+            return super().score(X, y, sample_weight, **params)
+        # without routing scikit-learn's pipelines leave them out, and say nothing
+        model, table = open_pipeline(self, X)
+        if sample_weight is not None:
+            params["sample_weight"] = sample_weight
+        return model.score(table, y, **params)
+
     @_where_last_step_has("summary")
     def summary(self, *args, **kwargs):
         """``summary`` of the last step, with the names of the columns that the others make."""
