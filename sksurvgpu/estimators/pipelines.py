@@ -105,9 +105,13 @@ def refuse_type(estimator, name="estimator", fitted="a fitted") -> NoReturn:
 
 def _instead(last):
     """End of an error about estimators that are made of others."""
+    several = (
+        "; of several hazards `joint_`, with the rows of ``stack``, or of a fit that shares "
+        "nothing one of `estimators_`, with its own outcome"
+    )
     return {
-        "CauseSpecificCox": "; of several hazards `joint_`, with the rows of ``stack``",
-        "MultiStateCox": "; of several hazards `joint_`, with the rows of ``stack``",
+        "CauseSpecificCox": several,
+        "MultiStateCox": several,
         "RandomIntercepts": "; random intercepts have ``wald`` as a method",
     }.get(last, "")
 
