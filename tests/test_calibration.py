@@ -8,7 +8,7 @@ from sksurv.nonparametric import cumulative_incidence_competing_risks, kaplan_me
 
 from sksurvgpu import CoxLassoCCD, FineGrayCCD, competing_risks, surv
 from sksurvgpu.datasets import simulate_cox, simulate_fine_gray
-from sksurvgpu.metrics import auc, brier_score, calibration
+from sksurvgpu.metrics import auc, brier_score, calibration, net_benefit
 from sksurvgpu.nonparametric.risk import observed_risk, risk_interval
 
 ROWS = np.arange(1, 91)
@@ -350,3 +350,10 @@ def test_binary_outcomes_are_shares():
 def test_bad_binary_outcomes(y, message):
     with pytest.raises(ValueError, match=message):
         calibration(y, [0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("judge", [calibration, net_benefit])
+@pytest.mark.parametrize("y", [[0, 1, 1], np.array([False, True, True]), pd.Series([0, 1, 1])])
+def test_binary_outcomes_have_no_horizon(judge, y):
+    with pytest.raises(TypeError, match="leave `horizon` out if the outcome is binary"):
+        judge(y, [0.1, 0.2, 0.3], 1)

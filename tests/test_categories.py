@@ -211,6 +211,22 @@ def test_levels_go_to_tests_of_factors_and_to_scikit_learn():
     np.testing.assert_allclose(to_sklearn(model).predict(TABLE), model.predict(TABLE), rtol=1e-12)
 
 
+def test_tests_of_factors_know_of_constant_and_collinear_ones():
+    """A level in all rows has no column; a factor that others determine has no estimates."""
+    table = TABLE.assign(one="yes", copy=TABLE["site"].astype(str))
+    model = make_pipeline(CategoryColumns(reference="first"), CoxLassoCCD(alpha=0)).fit(table, Y)
+    with pytest.warns(UserWarning, match="collinear"):
+        result = wald(model, table, Y)
+    found = result.with_factors(model)
+    assert found.factors["df"].to_dict() == {"site": 2, "stage": 1, "drug": 2, "copy": 0}
+    assert np.isnan(found.factors.loc["copy", "p_value"])
+    assert "one" not in repr(found.summary())
+    with pytest.raises(ValueError, match="levels of 'one' without a column: 'yes'"):
+        result.with_factors({"one": ["yes"]})
+    alone = CategoryColumns(reference="first").fit(table[["one"]])
+    assert result.with_factors(alone).feature_names.tolist() == result.feature_names.tolist()
+
+
 def test_in_searches():
     pipe = make_pipeline(CategoryColumns(reference="first"), CoxLassoCCD(alpha=0.01))
     pipe.set_output(transform="pandas")

@@ -272,6 +272,14 @@ def test_transformers_work_where_those_of_scikit_learn_do(frame, outcomes, colum
     np.testing.assert_allclose(pipe.predict(polars), pipe.predict(frame))
 
 
+@pytest.mark.parametrize("ends", [(-2.0, 1.6), (-1.6, 2.0), (0.1, 0.7)])
+def test_natural_splines_begin_and_end_where_thirds_are_rounded(ends):
+    """(1.6 + 1.6 + 1.6) / 3 is more than 1.6: the last node of a line is the last knot itself."""
+    x = np.linspace(*ends, 30)
+    columns = SplineColumns(n_knots=4, natural=True).fit_transform(x[:, None])
+    np.testing.assert_allclose(columns.to_scipy().toarray()[:, 0], x, rtol=0, atol=1e-12)
+
+
 def test_penalties_of_steps_and_splines(frame, outcomes):
     _, y, _ = outcomes["cox"]
     splines = SplineColumns(columns=["age", "dose"], n_knots=5).fit(frame)

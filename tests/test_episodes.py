@@ -358,7 +358,7 @@ def test_lines_may_all_be_without_a_stop():
         (PERSONS, LINES.assign(covariate_id=4), {"default": {5: 1.0}}, "they are like 4"),
         (PERSONS, LINES, {"default": np.nan}, "`default` has 2 NaN"),
         (PERSONS, LINES, {"with_columns": ["sex"]}, "`with_columns` names 'sex'"),
-        (PERSONS.assign(time=[0.0, 6.0]), LINES, {}, "has 0 to 0 for 7, where 'start' must be"),
+        (PERSONS.assign(time=[0.0, 6.0]), LINES, {}, "has 0 to 0 for 7, .*ends='inclusive' if"),
         (PERSONS.assign(time=[np.nan, 6.0]), LINES, {}, r"`outcomes`\['time'\] has missing"),
         (PERSONS.assign(id=7), LINES, {}, r"overlapping lines of 7, \(0, 10\] and \(0, 6\]"),
         (PERSONS.assign(event=[2, 0]), LINES, {}, "is 2 in row 0, must be bool or 0/1"),

@@ -27,6 +27,7 @@ from sksurvgpu import (
     multi_state,
     probability_intervals,
     surv,
+    to_json,
     transition_table,
     wald,
 )
@@ -482,8 +483,10 @@ def test_codes_of_none_and_rows_without_a_length_are_told_of():
 
 def test_functions_of_one_fit_name_what_several_hazards_have():
     model = fitted(simulated(60))
-    with pytest.raises(TypeError, match="of several hazards `joint_`"):
-        wald(model, [[1.0]], None)
+    remedy = "of several hazards `joint_`, .* one of `estimators_`"
+    for function in (lambda: wald(model, [[1.0]], None), lambda: to_json(model)):
+        with pytest.raises(TypeError, match=remedy):
+            function()
 
 
 ERRORS = {case["name"]: case for case in load("state_errors.json")["cases"]}

@@ -33,6 +33,7 @@ from sksurvgpu import (
     LogLikelihoodScorer,
     NamedColumns,
     Pipeline,
+    PoissonCCD,
     SurvivalDisplay,
     TraceDisplay,
     average_risk,
@@ -138,6 +139,22 @@ def test_pipelines_predict_risks():
         assert found.index.equals(some.index)
     np.testing.assert_array_equal(found, cox.predict_risk(TABLE, [10, 20]).loc[some.index])
     assert cox.predict_risk(some, 10).join(some).notna().all(axis=None)
+
+
+@pytest.mark.parametrize("model", [PoissonCCD(), CoxLassoCCD()], ids=lambda m: type(m).__name__)
+def test_scores_get_arguments_with_and_without_routing(model):
+    y = EVENT if isinstance(model, PoissonCCD) else surv(EVENT == 1, TIME)
+    name, of_row = ("exposure", TIME) if y is EVENT else ("strata", TABLE["drug"].to_numpy())
+    step = type(model).__name__.lower()
+    pipe = make_pipeline(COLUMNS, model.set_params(alpha=0.001))
+    pipe.fit(TABLE, y, **{f"{step}__{name}": of_row})
+    wanted = pipe[-1].score(COLUMNS.fit_transform(TABLE), y, **{name: of_row})
+    given = {name: of_row, "sample_weight": np.ones(N)}
+    assert pipe.score(TABLE, y, **given) == pytest.approx(wanted, rel=1e-12)
+    with config_context(enable_metadata_routing=True):
+        assert pipe.score(TABLE, y, **given) == pytest.approx(wanted, rel=1e-12)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'exposures'"):
+        pipe.score(TABLE, y, exposures=of_row)
 
 
 def test_pipelines_have_all_methods_that_predict():

@@ -23,6 +23,7 @@ from sksurvgpu import (
     PoissonCCD,
     SplineColumns,
     case_series,
+    format_ratios,
     information_criteria,
     make_pipeline,
     residuals,
@@ -258,6 +259,7 @@ def test_a_test_for_each_factor():
     texts = [text.get_text() for text in display.beside_["p_factor"]]
     assert texts == ["< 0.001", "", "0.14", "", "< 0.001", "", "", ""]
     assert [text.get_text() for text in display.numbers_[4]] == ["1.00", ""]
+    assert format_ratios(found)[expected[3:]].tolist() == ["1.35 (0.90 to 2.03)", "1.00"]
 
 
 def test_factors_of_encoders():

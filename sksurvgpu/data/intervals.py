@@ -58,7 +58,8 @@ def format_ratios(table, digits=2):
     Returns
     -------
     text : pandas.Series
-        By the index of the table; empty where there is no estimate.
+        By the index of the table; empty where there is no estimate, and of a reference level,
+        which has no limits, the ratio alone.
 
     Examples
     --------
@@ -84,8 +85,9 @@ def format_ratios(table, digits=2):
             "'hazard_ratio_upper'; pass what `wald`, `bootstrap` or `fit_outcomes` return."
         )
     values = table[[ratio, f"{ratio}_lower", f"{ratio}_upper"]].to_numpy(float)
-    text = [
-        "" if np.isnan(found) else f"{found:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
-        for found, low, high in values
-    ]
+    text = []
+    for found, *limits in values:
+        low, high = (f"{limit:.{digits}f}" for limit in limits)
+        interval = "" if np.isnan(limits).all() else f" ({low} to {high})"
+        text.append("" if np.isnan(found) else f"{found:.{digits}f}{interval}")
     return Series(text, table.index, dtype=object, name=ratio)

@@ -240,6 +240,7 @@ def _natural(knots, edges):
     """Factors of the splines in x, and in curves that are lines beyond the knots."""
     padded = _padded(edges, 3)
     x = np.lib.stride_tricks.sliding_window_view(padded[1:-1], 3).mean(axis=1)
+    x = x.clip(edges[0], edges[-1])  # beyond which rounding may lead
     cubes = np.maximum(x[:, None] - knots, 0.0) ** 3 / (knots[-1] - knots[0]) ** 2
     share = (knots[-1] - knots[:-2]) / (knots[-1] - knots[-2])
     curves = cubes[:, :-2] - cubes[:, -2:-1] * share + cubes[:, -1:] * (share - 1.0)

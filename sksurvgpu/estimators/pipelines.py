@@ -105,9 +105,13 @@ def refuse_type(estimator, name="estimator", fitted="a fitted") -> NoReturn:
 
 def _instead(last):
     """End of an error about estimators that are made of others."""
+    several = (
+        "; of several hazards `joint_`, with the rows of ``stack``, or of a fit that shares "
+        "nothing one of `estimators_`, with its own outcome"
+    )
     return {
-        "CauseSpecificCox": "; of several hazards `joint_`, with the rows of ``stack``",
-        "MultiStateCox": "; of several hazards `joint_`, with the rows of ``stack``",
+        "CauseSpecificCox": several,
+        "MultiStateCox": several,
         "RandomIntercepts": "; random intercepts have ``wald`` as a method",
     }.get(last, "")
 
@@ -176,6 +180,17 @@ class Pipeline(Versioned, PlainPipeline):
     predict_state_probabilities = _forward("predict_state_probabilities")
     predict_survival_function = _forward("predict_survival_function")
     sample_predictive = _forward("sample_predictive")
+
+    @_where_last_step_has("score")
+    def score(self, X, y=None, sample_weight=None, **params):
+        """``score`` of the last step, for transformed rows, with arguments such as `exposure`."""
+        if not params or get_config()["enable_metadata_routing"]:
+            return super().score(X, y, sample_weight, **params)
+        # without routing scikit-learn's pipelines leave them out, and say nothing
+        model, table = open_pipeline(self, X)
+        if sample_weight is not None:
+            params["sample_weight"] = sample_weight
+        return model.score(table, y, **params)
 
     @_where_last_step_has("summary")
     def summary(self, *args, **kwargs):

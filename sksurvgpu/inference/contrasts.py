@@ -112,6 +112,8 @@ class Combinable:
         tests = {} if self.factors is None else self.factors.T.to_dict("list")
         for factor, levels in _levels_of(factors).items():
             own, missing = _columns_of(factor, levels, names)
+            if not own and len(levels) == 1 and not isinstance(factors, Mapping):
+                continue  # an encoder has no column for what is the same in all rows
             if not own or len(missing) > 1:
                 raise ValueError(
                     f"`factors` has levels of {factor!r} without a column: "
@@ -151,7 +153,7 @@ def _sum_in_words(factors, names) -> str:
 def _test_of(result, columns):
     """Statistic, degrees of freedom and p-value of some coefficients together, if known."""
     columns = [j for j in columns if not np.isnan(result.coef[j])]
-    if np.isnan(result.covariance[np.ix_(columns, columns)]).any():
+    if not columns or np.isnan(result.covariance[np.ix_(columns, columns)]).any():
         return np.nan, len(columns), np.nan
     test = result.test(columns)
     return test.statistic, test.df, test.p_value

@@ -213,6 +213,11 @@ def read_at_horizon(y, risk, horizon, event_of_interest):
     """Outcome, risks and horizon, which of a binary outcome is a made one."""
     if horizon is None:
         return *_read_binary(y, risk), 1.0
+    if np.ndim(y) == 1 and np.asarray(y).dtype.names is None and np.isin(y, (0, 1)).all():
+        raise TypeError(
+            f"`horizon` is {horizon!r}, and `y` has no times: leave `horizon` out if the outcome "
+            "is binary, or pass an outcome with times, sksurvgpu.surv(event, time)."
+        )
     outcome = read_observed(y, "y", event_of_interest, may_be_flags=not is_competing(risk))
     check_same_event(risk, event_of_interest, y)
     [risk] = read_risks(_at(risk, horizon), horizon, len(outcome.time), "y")[0].T

@@ -65,10 +65,13 @@ def read_periods(persons: Persons, start, time, by_day=False) -> Periods:
         line = int(np.argmax(is_wrong))
         shown = (show_time(value[line], calendar) for value in (begin, stop - by_day))
         rule = "not be after" if by_day else "be before"
+        remedy = "drop it."
+        if not by_day and begin[line] == stop[line]:
+            remedy = "drop it, or pass ends='inclusive' if times are days and the last one counts."
         raise ValueError(
             f"`{persons.name}` has {' to '.join(shown)} for {persons.ids[line]!s}, where {start!r} "
             f"must {rule} {time!r} ({np.count_nonzero(is_wrong):,} such line(s)); correct or "
-            "drop it."
+            f"{remedy}"
         )
     origin = np.zeros(len(persons.known))
     if calendar is not None:
