@@ -311,6 +311,9 @@ def test_curves_of_many_times_share_them(time_varying, start):
         found = np.array([curve(asked) for curve in pickle.loads(pickle.dumps(curves))])
         np.testing.assert_allclose(found, expected, rtol=1e-14)
         assert curves[0](asked[0]) == found[0, 0]
+        curves[1].a, curves[1].b = 2.0, 3.0
+        np.testing.assert_array_equal(curves[1](asked), 2.0 * found[1] + 3.0)
+        assert curves[2](asked[None]).shape == curves[2](asked).shape
         np.testing.assert_array_equal(curves[0](curves[0].x), curves[0].y)
         assert curves[0] == copy.deepcopy(curves[0]) != curves[1]
         for wrong in (np.nan, -1.0, 2.0 * times[-1]):

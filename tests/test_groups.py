@@ -422,13 +422,14 @@ NAMES = ["age", "sex_f", "sex_m", "arm[T.a]", "arm[T.b]", "C(site)[T.x]", "C(sit
         "prefix",
         groups_from(NAMES),
         np.array([None, "s", "s", "a", "a", "b", "b", None], dtype=object),
+        pd.Series([None, "s", "s", "a", "a", "b", "b", None], NAMES, dtype="string")[::-1],
     ],
-    ids=range(6),
+    ids=range(7),
 )
 def test_ways_to_name_groups(groups):
     table = pd.DataFrame(X.toarray()[:, :8], columns=NAMES)
     expected = GroupLasso([None, 0, 0, 1, 1, 2, 2, None])
-    y, alpha = FACES["logistic"].y, 0.03
+    y, alpha = FACES["logistic"].y, 0.01
     found = LogisticCCD(alpha=alpha, penalty=GroupLasso(groups)).fit(table, y)
     plain = LogisticCCD(alpha=alpha, penalty=expected).fit(table, y)
     np.testing.assert_array_equal(found.coef_, plain.coef_)

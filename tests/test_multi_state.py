@@ -254,6 +254,26 @@ def test_a_clock_that_starts_anew_has_the_ties_of_days_in_any_unit(unit):
     np.testing.assert_array_equal(found.to_numpy(), expected.to_numpy())
 
 
+def test_predictions_since_an_entry_and_until_a_horizon_in_years():
+    """The year's day 3 less day 1 is later than 2 days in years, by rounding."""
+    unit, first = 1 / 365.25, np.arange(1.0, 200.0)
+    long = np.arange(1.0, 13.0)
+    later = (first + long[:, None]) * unit - first * unit > long[:, None] * unit
+    entry = first[later.argmax(axis=1)]  # of ill persons, all of whose stays are longer by rounding
+    origin, destination = ["well"] * 12 + ["ill"] * 12, ["ill"] * 12 + ["dead"] * 12
+    start, time = np.append(0.0 * entry, entry), np.append(entry, entry + long)
+    x, subject = np.cos(np.arange(24.0))[:, None], [*range(12)] * 2
+    found = []
+    for by in (1.0, unit):
+        y = multi_state(origin, destination, by * start, by * time, subject)
+        model = MultiStateCox(CoxLassoCCD(alpha=0.001), clock="reset", n_paths=50).fit(x, y)
+        for since, until in ((long[:-1], 12.0), (0.0, 5.0), (0.0, 8.0)):
+            given = {"state": "ill", "start": by * since}
+            found.append(model.predict_state_probabilities(x[:11], by * until, **given).to_numpy())
+    for in_days, in_years in zip(found[:3], found[3:], strict=True):
+        np.testing.assert_array_equal(in_years, in_days)
+
+
 @pytest.mark.parametrize("is_tied", [False, True])
 def test_drawn_paths_have_the_probabilities_of_a_convolution(is_tied):
     rows = simulated()

@@ -76,9 +76,12 @@ class LongCurve(Curve):
         return self._curve(total_hazard(self._logs[:, places], self._predictors, self._since))
 
     def __call__(self, x):
-        places = np.maximum(np.searchsorted(self.x, x, side="right") - 1, 0)
-        places = np.unique(np.append(places, len(self.x) - 1))  # the last one ends the domain
-        return Curve(self.x[places], self._values(places), rows=self.rows)(x)
+        x = np.atleast_1d(x)
+        if not ((x >= 0.0) & (x <= self.x[-1])).all() or not x.size:
+            return Curve(self.x, self.y, rows=self.rows)(x)  # says why not
+        values = self._values(np.searchsorted(self.x, x, side="right") - 1)
+        values = self.a * values + self.b
+        return values[0] if len(values) == 1 else values
 
 
 def cumulative_hazard(hazard):

@@ -224,7 +224,7 @@ class MultiStateCox(HazardModels):
         # probabilities, times, and what of the probabilities is not known
         found = np.zeros((3, len(state), len(horizons), len(states)))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        steps = baseline.at_steps(horizons[-1])
+        steps = baseline.at_steps(horizons[-1] * (SLACK if self.clock == "reset" else 1.0))
         gone = start if self.clock == "forward" else None
         for own, rows, hazards in steps.blocks(predictors, codes, gone):
             times = steps.timeline.times[own]
@@ -236,9 +236,9 @@ class MultiStateCox(HazardModels):
                 continue
             for i, row in enumerate(rows):
                 random = np.random.default_rng(seed)
-                until, last = horizons * SLACK, ends[row] * SLACK
+                after, until, last = (of * SLACK for of in (since[row], horizons, ends[row]))
                 found[:, row] = draw(
-                    course, i, state[row], since[row], until, last, random, self.n_paths
+                    course, i, state[row], after, until, last, random, self.n_paths
                 )
         if self.clock == "forward":
             found[:, horizons > baseline.timeline.last_times()[codes][:, None]] = np.nan

@@ -157,8 +157,8 @@ def check_same_event(risk, event_of_interest, y):
     if len({codes.get(e, e) for e in (predicted, event_of_interest)}) > 1:
         raise ValueError(
             f"`risk` was predicted for event {predicted}, `event_of_interest` is "
-            f"{event_of_interest}; pass event_of_interest={predicted!r}, or risks of the other "
-            "event."
+            f"{event_of_interest}; pass event_of_interest={predicted!r}, with outcomes of "
+            "competing_risks, or risks of the other event."
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import chain
 
 import numpy as np
+from pandas import NA
 
 from ..data.by_column import by_column, by_name, find_columns
 
@@ -150,7 +151,7 @@ def read_labels(groups, n_columns, names, prefix_sep="_"):
 
 
 def _is_none(label):
-    return label is None or (isinstance(label, float) and np.isnan(label))
+    return label is None or label is NA or (isinstance(label, float) and np.isnan(label))
 
 
 def _guess(groups, names, prefix_sep):
