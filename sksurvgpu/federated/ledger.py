@@ -5,7 +5,7 @@ In a file, it survives the process, so that a site that is started again does no
 
 import json
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -46,10 +46,8 @@ class Ledger:
     @contextmanager
     def _alone(self):
         """Take what is in the file, and have others that would add to it wait."""
-        if self._path is None:
-            yield
-            return
-        with lock(self._path.with_name(self._path.name + ".lock"), wait=True):
+        path = self._path and self._path.with_name(self._path.name + ".lock")
+        with nullcontext() if path is None else lock(path, wait=True):
             self._read()
             yield
 
