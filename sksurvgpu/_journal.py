@@ -249,24 +249,32 @@ def _write(path, save):
 
 def _lock(folder):
     """The open file of a lock that nobody else has."""
-    file = open(folder / LOCK, "ab")  # noqa: SIM115 (open while the journal is)
     try:
-        if os.name == "nt":
-            import msvcrt
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return lock(folder / LOCK, wait=False)
     except OSError as error:
-        file.close()
         if error.errno not in (EACCES, EAGAIN):
             raise
         raise BlockingIOError(
             f"`folder` is {str(folder)!r}, in which another fit is at work; wait for its end, or "
             "name a new folder."
         ) from None
+
+
+def lock(path, *, wait):
+    """The open file of a lock, which its end releases; an OSError where others have it for long."""
+    file = open(path, "ab")  # noqa: SIM115 (open while the lock is held)
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BaseException:
+        file.close()
+        raise
     return file
 
 

@@ -178,6 +178,7 @@ def test_tables_of_any_kind_have_the_same_risks():
         ({"all": {5: 1}}, "columns 0 to 1"),
         ({"all": {"drug": "oen"}}, "'oen', which no row of `X` has; some that it has are"),
         ({"all": {"drug": FRAME["drug"][::-1]}}, "labels of that of `X` in another order"),
+        ({"all": {"drug": FRAME["drug"][:2]}}, r"`scenarios\[...\]\['drug'\]` has 2 entries"),
         ({"all": 1}, "dictionary of dictionaries"),
         ({}, "dictionary of dictionaries"),
     ],

@@ -327,3 +327,9 @@ def test_a_folder_keeps_finished_replicates_of_one_call(tmp_path, monkeypatch):
     bootstrap(model, data.X, data.y, **given)
     with pytest.raises(FileExistsError, match="`seed of folds` is 0 there and 1 here"):
         bootstrap(model.set_params(random_state=1), data.X, data.y, **given)
+    given["folder"] = tmp_path / "states"
+    first, again = (
+        bootstrap(model.set_params(random_state=np.random.RandomState(0)), data.X, data.y, **given)
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(first.coefs, again.coefs)

@@ -316,3 +316,15 @@ def test_predictions_and_scores_are_of_the_same_partitions():
         PoissonCCD().fit(X, MONTH, exposure=EXPOSURE).predict(near["X"], exposure=one)
     own = stratified.score(near["X"], near["y"], strata=near["s"])
     assert own == pytest.approx(stratified.score(X, y, strata=STRATUM), rel=1e-12)
+
+
+class _Doubled(LinearCCD):
+    def predict(self, X):
+        return 2.0 * np.asarray(super().predict(X))
+
+
+def test_what_a_subclass_makes_of_predictions_it_makes_once():
+    X, y = CASES["linear"][1]()
+    doubled = _Doubled().fit(X, y)
+    far = from_lists({"X": [X[:100], X[100:]]})["X"]
+    np.testing.assert_allclose(doubled.predict(far), doubled.predict(X), rtol=1e-12)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from itertools import pairwise
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -190,6 +191,23 @@ def test_sites_with_one_ledger_count_together(tmp_path):
     assert first.count("noise", "one", 1.0, 1.5) and not second.count("noise", "two", 1.0, 1.5)
     assert first.settle("sites", ["A", "B"]) and not second.settle("sites", ["A", "C"])
     assert first.secret(b"1") == second.secret(b"2") == b"1"
+
+
+def test_a_site_waits_while_another_one_counts_in_the_same_ledger(tmp_path, monkeypatch):
+    first, second = (Ledger(tmp_path / "ledger") for _ in range(2))
+    told, write = [], Ledger._write
+    other = Thread(target=lambda: told.append(second.count("noise", "two", 1.0, 1.5)))
+
+    def write_while_another_counts(ledger):
+        if ledger is first:
+            other.start()
+            other.join(0.05)  # which it would be enough for
+        write(ledger)
+
+    monkeypatch.setattr(Ledger, "_write", write_while_another_counts)
+    assert first.count("noise", "one", 1.0, 1.5)
+    other.join()
+    assert told == [False] and second.total("noise") == 1.0
 
 
 def test_ledgers_survive_a_start_anew(cox, tmp_path):

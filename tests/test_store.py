@@ -378,7 +378,7 @@ def test_what_cannot_be_written_is_refused(tmp_path):
         write_partitions(path, (FRAME, FLAG), columns={"y": "a"})
     with pytest.raises(FileNotFoundError, match=r"where there is no manifest\.json"):
         open_partitions(tmp_path)
-    with pytest.raises(ValueError, match="`memory` is '1GB', must be bytes, or None"):
+    with pytest.raises(ValueError, match="`memory` is '1GB', must be a number of bytes, or None"):
         open_partitions(tmp_path, memory="1GB")
     assert not list(tmp_path.iterdir())
 
@@ -487,7 +487,7 @@ def test_outcome_of_a_table_may_be_a_column(tmp_path):
     assert np.array_equal(rows_of(data, "y"), FLAG)
 
 
-@pytest.mark.parametrize("memory", [None, 0])
+@pytest.mark.parametrize("memory", [None, 0, np.inf])
 def test_fit_of_files_is_that_of_memory(memory, tmp_path):
     n = 1000
     X = pd.DataFrame(table(n), columns=list("abcdef"))

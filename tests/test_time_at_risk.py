@@ -1,6 +1,7 @@
 """Time at risk, rates and detectable effects: CohortMethod and R, every day, bad input."""
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -298,6 +299,8 @@ def test_persons_are_found_by_what_their_identifiers_are():
     for own, others in (*kinds, ("object", "int64"), ("int64", "object")):
         again = observe(bare.astype({"id": own}), periods.astype({"id": others}))
         assert again.table["id"].tolist() == found != []
+    decimals = periods.assign(id=periods["id"].map(Decimal))  # as databases have them
+    assert observe(bare, decimals).table["id"].tolist() == found
     rounded = periods.astype({"id": float}).assign(id=periods["id"] + 2.0**53)
     with pytest.raises(
         ValueError, match=r"`periods`\['id'\] has .*; identifiers are integers that"

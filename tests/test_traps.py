@@ -272,3 +272,14 @@ def test_other_spellings_that_say_what_they_mean(table):
     for name, shape in (("mcp", MCP()), ("scad", SCAD())):
         expected = coef(penalty=GroupLasso({"a": [0, 1]}, shape=shape))
         np.testing.assert_array_equal(coef(penalty=GroupLasso([[0, 1]], shape=name)), expected)
+
+
+def test_labels_of_other_kinds_are_not_sorted(monkeypatch):
+    n_sorted, sort = [], pd.Index.sort_values
+    monkeypatch.setattr(pd.Index, "sort_values", lambda of: n_sorted.append(0) or sort(of))
+    table = pd.DataFrame({"a": [0.0, 1.0, 3.0]}, index=["one", "two", "three"])
+    LinearCCD(alpha=0.0).fit(table, pd.Series([1.0, 2.0, 3.0]))
+    assert not n_sorted
+    with pytest.raises(ValueError, match=SHUFFLED):
+        LinearCCD(alpha=0.0).fit(table, pd.Series([1.0, 2.0, 3.0], index=table.index[::-1]))
+    assert n_sorted

@@ -166,4 +166,5 @@ def _check_same_kind(persons, others, label):
 def _are_numbers(ids):
     """Whether identifiers are numbers, also where they are categories, or objects one by one."""
     ids = getattr(ids.dtype, "categories", ids)
-    return is_numeric_dtype(ids) or infer_dtype(ids) in ("integer", "floating")
+    kinds = ("integer", "floating", "mixed-integer-float", "decimal")
+    return is_numeric_dtype(ids) or infer_dtype(ids) in kinds

@@ -148,8 +148,8 @@ def by_partition(like=_numbers):
             given = signature(method).bind(self, X, *args, **kwargs).arguments
             given = {name: value for name, value in given.items() if name not in ("self", "X")}
             check_is_fitted(self)
-            whole = getattr(type(self), method.__name__)  # that a worker finds by its name
-            return _map(self, partial(_call, whole, self, like), X, given, like)
+            # `call`, which a worker finds by its name, and no subclass that asks it to predict
+            return _map(self, partial(_call, call, self, like), X, given, like)
 
         return call
 

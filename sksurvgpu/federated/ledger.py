@@ -5,10 +5,13 @@ In a file, it survives the process, so that a site that is started again does no
 
 import json
 import os
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from .._journal import lock
 
 
 class Ledger:
@@ -40,36 +43,48 @@ class Ledger:
                     "it, or have who is responsible for the rows decide to begin anew without it."
                 ) from None
 
+    @contextmanager
+    def _alone(self):
+        """Take what is in the file, and have others that would add to it wait."""
+        path = self._path and self._path.with_name(self._path.name + ".lock")
+        with nullcontext() if path is None else lock(path, wait=True):
+            self._read()
+            yield
+
     def settle(self, name: str, value) -> bool:
         """Whether a fact is what it was when it was first asked for, which may be now."""
-        self._read()
         code = _digest(value)
-        if name not in self._settled:
-            self._settled[name] = code
-            self._write()
-        return self._settled[name] == code
+        with self._alone():
+            if name not in self._settled:
+                self._settled[name] = code
+                self._write()
+            return self._settled[name] == code
 
     def secret(self, drawn: bytes) -> bytes:
         """Secret of the site, which is what was drawn first."""
-        self._read()
-        if not self._secret:
-            self._secret = drawn.hex()
-            self._write()
-        return bytes.fromhex(self._secret)
+        with self._alone():
+            if not self._secret:
+                self._secret = drawn.hex()
+                self._write()
+            return bytes.fromhex(self._secret)
 
     def count(self, name: str, key, times: float, most: float) -> bool:
         """Count what is told of a key; False, and nothing counted, beyond a limit for all keys."""
-        if not self.allows(name, key, times, most):
-            return False
-        counted, code = self._counted.setdefault(name, {}), _digest(key)
-        if times > counted.get(code, 0):
-            counted[code] = times
-            self._write()
-        return True
+        with self._alone():
+            if not self._allows(name, key, times, most):
+                return False
+            counted, code = self._counted.setdefault(name, {}), _digest(key)
+            if times > counted.get(code, 0):
+                counted[code] = times
+                self._write()
+            return True
 
     def allows(self, name: str, key, times: float, most: float) -> bool:
         """Whether it could be counted."""
-        self._read()
+        with self._alone():
+            return self._allows(name, key, times, most)
+
+    def _allows(self, name, key, times, most):
         before = self._counted.get(name, {}).get(_digest(key), 0)
         return times <= before or self.total(name) - before + times <= most
 

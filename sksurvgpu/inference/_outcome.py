@@ -162,7 +162,8 @@ class SharedInput:
         given = dict(zip(given, to_memory(**given), strict=True))
         self._check_order(given)
         rows = _rows_at_risk(given.pop("at_risk", None), n_rows)
-        self._check_order(given, rows)
+        if rows is not None:
+            self._check_order(given, rows)
         given = {
             key: self._spread(as_vector(value, key, keep_objects=key != "y"), key, rows)
             for key, value in given.items()

@@ -24,7 +24,7 @@ from ..data.checks import check_horizons, check_offset, check_sample_weight
 from ..data.design.columns import build_design
 from ..data.intervals import check_level, tails
 from ..data.partitioned import require_in_memory
-from ..data.vectors import check_order, check_row_values
+from ..data.vectors import check_length, check_order, check_row_values
 from ..estimators._hazards import HazardModels, open_hazards
 from ..estimators._log_likelihood import check_arguments
 from ..estimators.hazard_curves import incidence
@@ -232,7 +232,9 @@ def _with_values(X, changes):
         table, places = X.copy(), [find_column(k, "scenarios", len(names), names) for k in changes]
         for j, (key, value) in zip(places, changes.items(), strict=True):
             _check_level(X.iloc[:, j], value)
-            check_order(X=X, **{f"scenarios[...][{key!r}]": value})
+            check_order(X=X, **{(name := f"scenarios[...][{key!r}]"): value})
+            if np.ndim(value):
+                check_length(np.asarray(value), name, len(X))
             table[names[j]] = getattr(value, "array", value)  # rows as they stand
         return table
     design = build_design(X, may_be_computed=True)

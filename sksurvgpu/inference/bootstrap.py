@@ -231,7 +231,8 @@ def _resample(fitted, refits, fit, prepared, replicates, n_replicates, level, fo
     of = describe_call("bootstrap", fitted, **prepared.describe(), steps=refits)
     of |= {"n_replicates": n_replicates, "kind": replicates.kind, "groups": replicates.unit}
     of["random_state"] = np.array(replicates.seed)  # which users did not choose
-    of["seed of folds"] = getattr(fitted, "random_state", None)
+    seed = getattr(fitted, "random_state", None)
+    of["seed of folds"] = seed.get_state() if hasattr(seed, "get_state") else seed
     numbers = np.flatnonzero(totals)
     if len(numbers) < 2:
         raise ValueError(

@@ -159,7 +159,7 @@ def open_partitions(path, *, memory: float | None = None) -> PartitionedData:
         The folder; ``~`` is the user's home.
     memory : float, optional
         Bytes of partitions that a fit keeps in memory while it goes on, by default half of what is
-        free. Others are read whenever they are needed.
+        free; infinity keeps all. Others are read whenever they are needed.
 
     Returns
     -------
@@ -180,7 +180,8 @@ def open_partitions(path, *, memory: float | None = None) -> PartitionedData:
     array([2., 3.])
     """
     path = Path(os.path.expanduser(path)).resolve()
-    memory = None if memory is None else number(memory, "memory", "must be bytes, or None", least=0)
+    if memory not in (None, np.inf):
+        memory = number(memory, "memory", "must be a number of bytes, or None", least=0)
     if not (path / MANIFEST).is_file():
         raise FileNotFoundError(
             f"`path` is {str(path)!r}, where there is no {MANIFEST}; pass a folder that "
