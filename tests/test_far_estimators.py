@@ -311,6 +311,9 @@ def test_predictions_and_scores_are_of_the_same_partitions():
         stratified.predict_risk(near["X"], 5, strata=far["s"])
     with pytest.raises(ValueError, match=match.format("y")):
         stratified.score(near["X"], far["y"], strata=near["s"])
+    for strata in (STRATUM, STRATUM[:100]):
+        with pytest.raises(TypeError, match=r"`strata` is of type ndarray and in memory, where X"):
+            stratified.predict_risk(near["X"], 5, strata=strata)
     one = from_lists({"exposure": [EXPOSURE]})["exposure"]
     with pytest.raises(ValueError, match=r"`exposure` is .*1 partition.*, `X` is .*2 partition"):
         PoissonCCD().fit(X, MONTH, exposure=EXPOSURE).predict(near["X"], exposure=one)

@@ -28,6 +28,7 @@ from ..partitions.handles import check_split
 from .models.base import BaseModel, model_of
 
 PACKAGE = __name__.partition(".")[0]
+BY_ROW = "strata", "exposure", "start"  # where they are no number
 
 
 def model_text(estimator, agreed=None) -> str:
@@ -184,7 +185,8 @@ def _map(model, function, X, given, like):
     rows = as_rows(X)
     if rows.n_columns is not None:  # else partitions say so
         validate_data(model, rows.header(), y="no_validation", reset=False, skip_check_array=True)
-    others = {name: _beside(X, v, name) for name, v in given.items() if in_partitions(v)}
+    of_rows = {k: v for k, v in given.items() if in_partitions(v) or (k in BY_ROW and np.ndim(v))}
+    others = {name: _beside(X, value, name) for name, value in of_rows.items()}
     fixed = {name: value for name, value in given.items() if name not in others}
     return rows.map(partial(function, **fixed), like=like(model, fixed), **others)
 
