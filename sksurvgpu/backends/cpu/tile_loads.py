@@ -16,7 +16,9 @@ from ...data.design.kernels import COMPUTED, DENSE, INDICATOR, SPARSE, SQUARE
 from ...data.design.tiles import Tiles, tile_at
 from .bins import CONSTANT
 
-LOAD_BYTES = 2**21  # of sums by bin, of columns that are loaded at once: caches have room for it
+# Of sums by bin, of columns that are loaded at once: a cache holds them, and memory that is taken
+# and given back in larger pieces is cleared each time.
+LOAD_BYTES = 2**20
 
 
 def load(products, columns, h, centring):
