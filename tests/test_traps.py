@@ -34,6 +34,7 @@ from sksurvgpu import (
     wald,
 )
 from sksurvgpu.cohort import balance, incidence_rate
+from sksurvgpu.data.vectors import check_order
 from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.metrics import calibration, concordance, concordance_competing, net_benefit
 from sksurvgpu.nonparametric import kaplan_meier
@@ -72,6 +73,10 @@ def test_rows_of_fits_in_different_orders(table, name):
         CauseSpecificCox().fit(table[["x", "z"]], causes, **given)
     with pytest.raises(ValueError, match=r"`y` has the labels of that of `X`.*y.loc\[X.index\]"):
         LinearCCD().fit(table[["x"]], table["z"].sample(frac=1, random_state=0))
+
+
+def test_no_rows_have_no_order():
+    check_order(X=pd.DataFrame(index=pd.DatetimeIndex([])), y=pd.Series([], dtype=float))
 
 
 def test_rows_beside_fits_in_different_orders(table):

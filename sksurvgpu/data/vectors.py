@@ -64,7 +64,8 @@ def check_order(**given) -> None:
     indices = {name: index for name, index in indices.items() if hasattr(index, "equals")}
     for name, index in list(indices.items())[1:]:
         first, other = next(iter(indices.items()))
-        if len(index) == len(other) and not index.equals(other) and _has_labels_of(index, other):
+        is_other = 0 < len(index) == len(other) and not index.equals(other)
+        if is_other and _has_labels_of(index, other):
             raise ValueError(
                 f"the index of `{name}` has the labels of that of `{first}` in another order, and "
                 f"rows are taken as they stand; pass {name}.loc[{first}.index], or, where rows do "
