@@ -133,6 +133,26 @@ def test_curves_of_one_fit_agree(cox):
     assert (before.lower == 1).all() and (before.upper == 1).all()
 
 
+@pytest.mark.parametrize(("cls", "y"), [(CoxLassoCCD, COX), (FineGrayCCD, COMPETING)])
+def test_rows_of_weight_0_are_not_in_curves(cls, y):
+    """Their events are neither times of curves nor those that a band is between."""
+    kept = np.flatnonzero(TIME < 9)
+    weight, few = np.where(TIME < 9, WEIGHT, 0.0), {"sample_weight": WEIGHT[kept]}
+    every = cls(**TIGHT).fit(X, y, sample_weight=weight)
+    fit = cls(**TIGHT).fit(X[kept], y[kept], **few)
+    options = {"band": True, "robust": False, "random_state": 0}
+    found = curve_intervals(every, X, y, NEW, sample_weight=weight, **options).to_frame()
+    expected = curve_intervals(fit, X[kept], y[kept], NEW, **few, **options).to_frame()
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_band_of_two_events():
+    x, y = np.array([[0.0], [1.0], [0.0], [1.0]]), surv([1, 1, 0, 0], [1.0, 2.0, 3.0, 4.0])
+    model = CoxLassoCCD(**TIGHT).fit(x, y)
+    found = curve_intervals(model, x, y, x[:2], band=True, random_state=0)
+    assert np.isfinite(found.band_lower[:, :2]).all() and np.isnan(found.band_lower[:, 2]).all()
+
+
 def test_width_of_bands():
     """Of independent times the quantile is known; times that move together are as one."""
     random = np.random.default_rng(0)

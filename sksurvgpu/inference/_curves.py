@@ -82,11 +82,11 @@ class Lines:
 
     def event_times(self, stratum) -> np.ndarray:
         """Distinct times of the events of a stratum after the start."""
-        plan = self.rows.plan
-        groups = range(stratum, len(plan.cell_ptr) - 1, plan.n_strata)
-        times = [plan.cell_time[slice(*plan.cell_ptr[[g, g + 1]])] for g in groups]
-        found = np.unique(np.concatenate(times))
-        return found[found > self.start]  # NaN is not
+        plan, weight = self.rows.plan, self.rows.weight
+        cells = plan.exit_idx[(plan.event > 0) & (weight > 0)]  # others are no part of the fit
+        group = np.searchsorted(plan.cell_ptr, cells, side="right") - 1
+        found = np.unique(plan.cell_time[cells[group % plan.n_strata == stratum]])
+        return found[found > self.start]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +187,7 @@ def _range_of_band(lines, s, band, times):
     """Times of a stratum at which a band is found, and which of other times lie within them."""
     grid = lines.event_times(s)
     if len(grid) and np.isnan(band[0]):
-        band = np.quantile(grid, MIDDLE)
+        band = np.quantile(grid, MIDDLE) if len(grid) != 2 else grid  # between two is none
     grid = grid[(grid >= band[0]) & (grid <= band[1])]
     if not len(grid):
         raise ValueError(
