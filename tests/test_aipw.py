@@ -283,6 +283,13 @@ def test_bad_input_is_refused(change, message):
         average_risk(FREE.fit(FRAME, Y), **{**given, **change})
 
 
+def test_rows_of_weight_0_do_not_make_times_known():
+    weight = np.where((DRUG == 1) & (TIME > 1.5), 0.0, 1.0)
+    model, given = FREE.fit(FRAME, Y, sample_weight=weight), {"propensity": CHANCES}
+    with pytest.raises(ValueError, match="and rows of one treatment end by 1"):
+        average_risk(model, FRAME, Y, SCENARIOS, 1.75, sample_weight=weight, **given)
+
+
 def test_names_of_treatments_say_which_probabilities_are_whose():
     given = FREE.fit(FRAME, Y), FRAME, Y, SCENARIOS, 1.0
     expected = average_risk(*given, propensity=CHANCES).risks

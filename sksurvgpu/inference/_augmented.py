@@ -126,9 +126,10 @@ def _check_propensity(propensity, treatment):
 def _outcomes(predict, outcome, arm, weight, horizons):
     """Terms of one treatment's rows in brackets but for -F, (n_rows, n_times)."""
     status, time = outcome.status[arm], outcome.time[arm]
-    if not time.max() > horizons[-1]:
+    last = time[weight[arm] > 0.0].max(initial=0.0)
+    if not last > horizons[-1]:
         raise ValueError(
-            f"`times` has {horizons[-1]:g}, and rows of one treatment end by {time.max():g}; take "
+            f"`times` has {horizons[-1]:g}, and rows of one treatment end by {last:g}; take "
             "earlier horizons."
         )
     counts = count(time, status == 0, weight=weight[arm])
