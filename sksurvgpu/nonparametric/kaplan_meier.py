@@ -127,7 +127,7 @@ class KaplanMeier(Result):
             A row for each group and probability: ``quantile``, ``lower`` and ``upper``, the first
             time at which the curve, its lower and its upper limits are down to 1 - p; NaN where
             they never are. Where one of them is equal to 1 - p for a while, the middle of that
-            while. As in R's ``survfit``, except where robust limits rise again.
+            while. As in R's ``survfit``, except where limits rise again (robust, or late entry).
         """
         probabilities = check_probabilities(probabilities)
         curves = [self.table.columns.get_loc(c) for c in ("survival", *BOUNDS)]
