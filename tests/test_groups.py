@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from engine import BASES, column, use_model
 from faces import FACES, P, X
@@ -413,6 +414,12 @@ def test_pieces_of_time_share_a_group():
 NAMES = ["age", "sex_f", "sex_m", "arm[T.a]", "arm[T.b]", "C(site)[T.x]", "C(site)[T.y]", "x=1"]
 
 
+@pytest.mark.parametrize("source", ["sex_f", None, np.ones((2, 2)), X], ids=range(4))
+def test_groups_are_those_of_names(source):
+    with pytest.raises(TypeError, match=r"`source` is of type .*; pass names of columns"):
+        groups_from(source)
+
+
 @pytest.mark.parametrize(
     "groups",
     [
@@ -421,10 +428,11 @@ NAMES = ["age", "sex_f", "sex_m", "arm[T.a]", "arm[T.b]", "C(site)[T.x]", "C(sit
         {"s": ["sex_f", "sex_m"], "a": [3, 4], "site": (5, "C(site)[T.y]")},
         "prefix",
         groups_from(NAMES),
+        groups_from(pl.DataFrame({name: [1] for name in NAMES})),
         np.array([None, "s", "s", "a", "a", "b", "b", None], dtype=object),
         pd.Series([None, "s", "s", "a", "a", "b", "b", None], NAMES, dtype="string")[::-1],
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_ways_to_name_groups(groups):
     table = pd.DataFrame(X.toarray()[:, :8], columns=NAMES)
