@@ -314,11 +314,8 @@ def stack_rows(hazards, X, sharing, given):
     """A `Stack` of hazards by name; columns, outcome and other arguments of its rows."""
     design, header = read_columns(X)
     stack = Stack.of(read_hazards(hazards, design.n_rows, given.get("strata")), header, sharing)
-    of_rows = {
-        name: check_row_values(given[name], name, design.n_rows)[stack.rows]
-        for name in given
-        if name != "strata"
-    }
+    n, rows, given = design.n_rows, stack.rows, {k: v for k, v in given.items() if k != "strata"}
+    of_rows = {name: check_row_values(given[name], name, n)[rows] for name in given}
     return stack, stack.columns(design), stack.outcome(), of_rows
 
 
