@@ -342,6 +342,23 @@ class TestShapes:
         assert found.is_local_minimum
         assert CoxLassoCV(penalty=penalty, cv=2, n_alphas=4).fit(X, y).converged_
 
+    def test_curvature_of_a_group_is_that_of_its_members_together(self):
+        rng, n, gamma = np.random.default_rng(0), 100, 3.0
+        table = rng.normal(size=(n, 2)) @ [[1.0, 0.8], [0.0, 0.6]]
+        y = table @ [0.8, 0.5] + rng.normal(size=n)
+        penalty = GroupLasso([0, 0], shape=MCP(gamma=gamma))
+        model = LinearCCD(alpha=0.25, penalty=penalty, fit_intercept=False, tol=1e-10)
+        found, coef = certificate(model.fit(table, y), table, y), model.coef_
+        information, norm = table.T @ table, np.linalg.norm(coef)
+        bend, along = np.trace(information) / 2 / gamma, np.outer(coef, coef) / norm**2
+        across = (0.25 * np.sqrt(2) * n - bend * norm) / norm
+        assert across > 0
+        bent = information - bend * along + across * (np.eye(2) - along)
+        unit = 1 / np.sqrt(np.diag(information))
+        assert found.is_local_minimum
+        expected = np.linalg.eigvalsh(bent * np.outer(unit, unit))[0]
+        assert found.curvature == pytest.approx(expected, rel=1e-9)
+
     @pytest.mark.parametrize(
         ("shape", "message"),
         [
