@@ -102,8 +102,9 @@ def expected_time(
     """
 
     choice(model, "model", MODELS)
-    shape = whole(rows, "rows", LEAST_ROWS), whole(columns, "columns", 1)
-    if whole(ones, "ones", 1) > rows * columns:
+    shape = rows, columns = whole(rows, "rows", LEAST_ROWS), whole(columns, "columns", 1)
+    ones = whole(ones, "ones", 1)  # of NumPy, a product of 32 bits would overflow
+    if ones > rows * columns:
         refuse(ones, "ones", f"must be at most rows x columns, which are {rows * columns:,}")
     if EMPTIEST * ones < max(shape):
         rule = f"must be at least {max(shape) // EMPTIEST:,}, a hundredth of the rows or columns"

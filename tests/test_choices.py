@@ -18,8 +18,10 @@ from sksurvgpu import (
     CoxLassoCV,
     CVDisplay,
     LinearCV,
+    LogisticCCD,
     LogisticCV,
     LogLikelihoodScorer,
+    PoissonCCD,
     fit_path,
     make_pipeline,
     profile_likelihood,
@@ -175,3 +177,26 @@ def test_rows_that_nothing_is_compared_in():
     eta = cox.predict(DATA.X[:2])
     own = eta[0] - np.log(np.exp(eta).sum())
     assert cox.log_likelihood(DATA.X[:2], y) == pytest.approx(own, rel=1e-12)
+    is_censored = ~DATA.y["event"]
+    assert cox.log_likelihood(DATA.X[is_censored], DATA.y[is_censored], mean=True) == 0.0
+
+
+def test_counts_without_an_event_have_a_log_likelihood():
+    y = FACES["poisson"].y
+    model, none = PoissonCCD(alpha=0.01).fit(X, y), y == 0
+    total = model.log_likelihood(X[none], y[none])
+    assert total == pytest.approx(-model.predict(X[none]).sum(), rel=1e-12)
+    assert np.isnan(model.log_likelihood(X[none], y[none], mean=True))
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {"no": 2.0, "yes": 3.0}])
+def test_rows_of_one_class_have_the_labels_of_the_fit(class_weight):
+    y = FACES["logistic"].y
+    model = LogisticCCD(alpha=0.01, class_weight=class_weight).fit(X, y)
+    for k, label in enumerate(model.classes_):
+        own = y == label
+        log_probability = np.log(model.predict_proba(X[own])[:, k])
+        each = model.log_likelihood(X[own], y[own], mean=True)
+        assert each == pytest.approx(log_probability.mean(), rel=1e-12)
+    with pytest.raises(ValueError, match=r"`y` has the label .*, and the classes of the fit are"):
+        model.log_likelihood(X, np.where(y == model.classes_[0], "b", "a"))

@@ -66,6 +66,12 @@ def test_more_rows_take_longer_and_more_memory(calls):
     assert factors[-1] > factors[0]
 
 
+def test_sizes_of_numpy_do_not_overflow(calls):
+    sizes = 100_000, 100_000, 2_000_000
+    tables = [expected_time(*map(kind, sizes), n_jobs=1) for kind in (int, np.int32)]
+    assert tables[0]["timed"].equals(tables[1]["timed"])
+
+
 def test_a_bootstrap_takes_as_long_as_its_replicates(calls):
     few, many = (
         expected_time(2_000, 20, 4_000, n_replicates=n, n_jobs=1).iloc[-1]["seconds"]

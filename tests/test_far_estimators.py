@@ -246,6 +246,14 @@ def test_what_there_is_not_for_partitions_is_refused(changes, message):
         model.fit(**handles)
 
 
+def test_labels_of_a_log_likelihood_are_those_of_the_fit():
+    model, arguments, handles, _ = case("logistic")
+    model.fit(**handles)
+    other = split(PART, X=arguments["X"], y=np.where(arguments["y"] == "no", "b", "a"))
+    with pytest.raises(ValueError, match=r"`y` has the label 'a', and the classes of the fit are"):
+        model.log_likelihood(**other)
+
+
 def test_errors_say_what_and_where():
     model, arguments, handles, _ = case("cox")
     with pytest.raises(TypeError, match="`y` is of type ndarray and in memory"):

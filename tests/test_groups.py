@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from engine import BASES, column, use_model
 from faces import FACES, P, X
@@ -341,6 +342,23 @@ class TestShapes:
         assert found.is_local_minimum
         assert CoxLassoCV(penalty=penalty, cv=2, n_alphas=4).fit(X, y).converged_
 
+    def test_curvature_of_a_group_is_that_of_its_members_together(self):
+        rng, n, gamma = np.random.default_rng(0), 100, 3.0
+        table = rng.normal(size=(n, 2)) @ [[1.0, 0.8], [0.0, 0.6]]
+        y = table @ [0.8, 0.5] + rng.normal(size=n)
+        penalty = GroupLasso([0, 0], shape=MCP(gamma=gamma))
+        model = LinearCCD(alpha=0.25, penalty=penalty, fit_intercept=False, tol=1e-10)
+        found, coef = certificate(model.fit(table, y), table, y), model.coef_
+        information, norm = table.T @ table, np.linalg.norm(coef)
+        bend, along = np.trace(information) / 2 / gamma, np.outer(coef, coef) / norm**2
+        across = (0.25 * np.sqrt(2) * n - bend * norm) / norm
+        assert across > 0
+        bent = information - bend * along + across * (np.eye(2) - along)
+        unit = 1 / np.sqrt(np.diag(information))
+        assert found.is_local_minimum
+        expected = np.linalg.eigvalsh(bent * np.outer(unit, unit))[0]
+        assert found.curvature == pytest.approx(expected, rel=1e-9)
+
     @pytest.mark.parametrize(
         ("shape", "message"),
         [
@@ -413,6 +431,12 @@ def test_pieces_of_time_share_a_group():
 NAMES = ["age", "sex_f", "sex_m", "arm[T.a]", "arm[T.b]", "C(site)[T.x]", "C(site)[T.y]", "x=1"]
 
 
+@pytest.mark.parametrize("source", ["sex_f", None, np.ones((2, 2)), X], ids=range(4))
+def test_groups_are_those_of_names(source):
+    with pytest.raises(TypeError, match=r"`source` is of type .*; pass names of columns"):
+        groups_from(source)
+
+
 @pytest.mark.parametrize(
     "groups",
     [
@@ -421,10 +445,11 @@ NAMES = ["age", "sex_f", "sex_m", "arm[T.a]", "arm[T.b]", "C(site)[T.x]", "C(sit
         {"s": ["sex_f", "sex_m"], "a": [3, 4], "site": (5, "C(site)[T.y]")},
         "prefix",
         groups_from(NAMES),
+        groups_from(pl.DataFrame({name: [1] for name in NAMES})),
         np.array([None, "s", "s", "a", "a", "b", "b", None], dtype=object),
         pd.Series([None, "s", "s", "a", "a", "b", "b", None], NAMES, dtype="string")[::-1],
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_ways_to_name_groups(groups):
     table = pd.DataFrame(X.toarray()[:, :8], columns=NAMES)

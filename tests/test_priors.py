@@ -195,5 +195,9 @@ def test_what_does_not_go_together():
         alpha_of_variance(1.0, 10, "x")
     with pytest.raises(ValueError, match="`variance` is 0"):
         alpha_of_variance(0, 10)
+    with pytest.raises(ValueError, match=r"`total_weight` is None"):
+        variance_of_alpha(0.1, None)
     with pytest.raises(ValueError, match="priors"):
         mixed_priors({0: "laplace"}, 3, 10)
+    with pytest.raises(ValueError, match=r"`priors` is \[.*\], must be a dictionary"):
+        mixed_priors([("laplace", 1.0)] * 3, 3, 10)

@@ -13,8 +13,10 @@ from sksurvgpu import (
     CoxLassoCV,
     Firth,
     GroupLasso,
+    MultiStateCox,
     competing_risks,
     make_pipeline,
+    multi_state,
     wald,
 )
 from sksurvgpu.exceptions import NothingSelectedWarning
@@ -209,6 +211,29 @@ def test_stacked_columns_are_those_of_the_fit():
         model.stack(X[:, :1], outcome())
     with pytest.raises(ValueError, match="must be one of"):
         model.predict(X, event=["a"])
+
+
+@pytest.mark.parametrize("n", [299, 301])
+def test_rows_that_hazards_share_belong_to_those_of_x(n):
+    y = outcome()
+    model = CauseSpecificCox(FREE, shared="all").fit(X, y)
+    ours, other = vars(model).copy(), {"sample_weight": np.ones(n), "offset": np.ones(n)}
+    for name, values in other.items():
+        for call in (model.fit, model.stack):
+            with pytest.raises(ValueError, match=rf"`{name}` has {n} entries, `X` has 300 rows"):
+                call(X, y, **{name: values})
+    longer = np.resize(y, n)
+    for call in (model.fit, model.stack):
+        with pytest.raises(ValueError, match=rf"`y` has {n} entries, `X` has 300 rows"):
+            call(X, longer)
+    assert vars(model).items() >= {name: ours[name] for name in ("joint_", "_codes")}.items()
+
+
+def test_stacked_rows_of_states_belong_to_those_of_x():
+    y = multi_state(["a"] * 40, ["b", None] * 20, np.zeros(40), np.arange(1, 41), np.arange(40))
+    model = MultiStateCox(FREE, shared="all").fit(X[:40], y)
+    with pytest.raises(ValueError, match="`y` has 30 entries, `X` has 40 rows"):
+        model.stack(X[:40], y[:30])
 
 
 def test_other_penalties_go_with_shared_coefficients():

@@ -121,11 +121,11 @@ class PenalizedModel(Estimator):
         Returns
         -------
         log_likelihood : float
-            0 where no rows can be compared.
+            0 where no rows can be compared; the mean over no events is NaN, unless that is 0.
         """
         check_arguments(self, fit_params, "log_likelihood")
         total, size = log_likelihood_of(self, X, y, fit_params)
-        return total / size if mean and size else total
+        return total / (size or np.nan) if mean and total else total
 
     def _predict_linear(self, X) -> np.ndarray:
         if in_partitions(X):

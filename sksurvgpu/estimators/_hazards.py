@@ -17,7 +17,7 @@ from .._versioned import Versioned
 from .._warnings import keep_warnings, warn
 from ..data.design.columns import build_design
 from ..data.partitioned import check_in_memory, require_in_memory
-from ..data.vectors import check_order
+from ..data.vectors import check_length, check_order
 from ._columns import check_columns
 from ._docs import documented
 from .fitted import fitted_of
@@ -92,10 +92,10 @@ class HazardModels(Versioned, BaseEstimator):
         given = {name: values for name, values in fit_params.items() if values is not None}
         check_in_memory(X, **given)
         sharing = self._sharing()
-        for name in ("joint_", "_joined"):  # of a fit before
-            vars(self).pop(name, None)
         if not sharing:
             self.estimators_ = fit_hazards(hazards, estimators, X, given, noun)
+            for name in ("joint_", "_joined"):  # of a fit before
+                vars(self).pop(name, None)
             return
         if isinstance(self.estimator, dict):
             raise ValueError(
@@ -134,8 +134,9 @@ class HazardModels(Versioned, BaseEstimator):
         given = {name: values for name, values in given.items() if values is not None}
         check_in_memory(X, **given)
         model, table = open_pipeline(self._first(), X)
-        check_columns(model, table)
-        return stack_rows(self._hazards(y, strata), table, self._sharing(), given)[1:]
+        hazards = self._hazards(y, strata)
+        check_length(y, "y", check_columns(model, table).n_rows)
+        return stack_rows(hazards, table, self._sharing(), given)[1:]
 
     def summary(self):
         """Coefficients of all models.

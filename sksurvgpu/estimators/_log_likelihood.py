@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.outcomes.classes import refuse_unknown
 from ..data.partitioned import check_in_memory, in_partitions
 from ..exceptions import NothingToCompareError
 from ..solver.fits import Fits
@@ -50,7 +51,9 @@ def log_likelihood_of(model, X, y, fit_params) -> tuple[float, float]:
 def _evaluate_in_memory(model, X, y, sample_weight, offset, **given):
     check_in_memory(X, y=y, sample_weight=sample_weight, offset=offset, **given)
     design = check_columns(model, X)
-    assembled = assemble(model, design, y, sample_weight, offset, given)
+    if hasattr(model, "classes_"):
+        given["classes"] = model.classes_
+    assembled = assemble(model, design, y, sample_weight, offset, given, may_lack=True)
     problem, batch = assembled.problem, assembled.batch
     if problem.has_intercept:
         known = 0.0 if batch.offset is None else batch.offset
@@ -65,6 +68,8 @@ def _evaluate_in_memory(model, X, y, sample_weight, offset, **given):
 def _evaluate_in_partitions(model, X, y, sample_weight, offset, **given):
     with closing(prepare(model, X, y, sample_weight, offset, **given)) as prepared:
         check_header(model, prepared.setting.header)
+        if hasattr(model, "classes_"):
+            refuse_unknown(prepared.setting.classes, model.classes_)
         fit = SimpleNamespace(coef=model.coef_, baseline=getattr(model, "intercept_", 0.0))
         [found] = evaluate(prepared, [(0, fit)], prepared.batch.weight)
         return [found["loglik"]], prepared.sizes

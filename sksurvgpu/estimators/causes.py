@@ -114,20 +114,20 @@ class CauseSpecificCox(HazardModels):
             y, "iu", "fit CoxLassoCCD for a single kind", model="Cox", strata=strata
         )
         event, labels = items["event"], labels_of(y[y.dtype.names[0]])
-        codes = np.unique(event[event > 0]).tolist()
+        codes = {code: labels.get(code, code) for code in np.unique(event[event > 0]).tolist()}
         check_event_of_interest(self.event_of_interest, event)
-        self._codes = {code: labels.get(code, code) for code in codes}
         given = {"sample_weight": sample_weight, "strata": strata, "offset": offset}
-        self._learn(self._hazards(y), self._codes, X, y, given, "event")
+        self._learn(self._hazards(y, codes=codes), codes, X, y, given, "event")
+        self._codes = codes
         return self
 
-    def _hazards(self, y, strata=None):
+    def _hazards(self, y, strata=None, codes=None):
         """Outcomes of all kinds of event, each of all rows, whose strata are given beside them."""
         name, *others = y.dtype.names
         beside = {field: y[field] for field in others}
         return {
             label: (None, pack({name: y[name] == code, **beside}))
-            for code, label in self._codes.items()
+            for code, label in (codes or self._codes).items()
         }
 
     def _ends(self, state, of):

@@ -10,7 +10,7 @@ from ..data.options import choice, whole
 from ..data.outcomes.fields import pack
 from ..data.outcomes.states import ROUNDING, durations_in_states, read_states
 from ..data.partitioned import check_in_memory, require_in_memory
-from ..data.vectors import as_vector, check_labels, check_length, check_order
+from ..data.vectors import check_labels, check_order, check_row_values
 from ._docs import documented
 from ._hazards import HazardModels
 from ._occupation import Course, draw, follow
@@ -133,10 +133,8 @@ class MultiStateCox(HazardModels):
         hazards = _at_risk(items, labels, self.clock == "reset")
         given = {"sample_weight": sample_weight, "offset": offset}
         check_in_memory(X, strata=strata, **given)
-        for name, values in given.items():
-            if values is not None:
-                given[name] = as_vector(values, name)
-                check_length(given[name], name, n_rows)
+        for name in [name for name in given if given[name] is not None]:
+            given[name] = check_row_values(given[name], name, n_rows)
         self._learn(hazards, {name: name for name in hazards}, X, y, given, "transition")
         self.states_ = list(labels.values())
         return self

@@ -33,7 +33,7 @@ from ..data.checks import check_sample_weight
 from ..data.design.beside import side_by_side, spread_rows
 from ..data.design.columns import INDICATOR, Design
 from ..data.outcomes.fields import pack
-from ..data.vectors import check_labels, encode
+from ..data.vectors import check_labels, check_length, check_row_values, encode
 from ..penalties import Fused, GroupLasso, PenaltySpec
 from ..routes import Hierarchical
 from ._columns import Header, read_columns
@@ -65,6 +65,8 @@ def read_hazards(hazards, n_rows, strata) -> list[Hazard]:
     strata = None if strata is None else check_labels(strata, "strata", n_rows)
     found = []
     for name, (rows, y) in hazards.items():
+        if rows is None:
+            check_length(y, "y", n_rows)
         rows = np.arange(n_rows) if rows is None else np.arange(n_rows)[rows]
         own = None if strata is None else strata[rows]
         found.append(Hazard(name, rows, y, y["stratum"] if "stratum" in y.dtype.names else own))
@@ -312,8 +314,8 @@ def stack_rows(hazards, X, sharing, given):
     """A `Stack` of hazards by name; columns, outcome and other arguments of its rows."""
     design, header = read_columns(X)
     stack = Stack.of(read_hazards(hazards, design.n_rows, given.get("strata")), header, sharing)
-    rows = stack.rows
-    of_rows = {name: np.asarray(given[name])[rows] for name in given if name != "strata"}
+    n, rows, given = design.n_rows, stack.rows, {k: v for k, v in given.items() if k != "strata"}
+    of_rows = {name: check_row_values(given[name], name, n)[rows] for name in given}
     return stack, stack.columns(design), stack.outcome(), of_rows
 
 

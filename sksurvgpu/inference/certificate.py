@@ -112,21 +112,23 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
         information, _ = view_of(rows).information(known)
         information = information / np.outer(scale[known], scale[known])
         at = np.searchsorted(known, smooth)
-        bend = penalty.least_curvature(coef)[smooth]
-        curvature = _least_eigenvalue(information[np.ix_(at, at)], bend)
+        bent = information[np.ix_(at, at)]
+        if penalty.formulas.block is None:  # else of groups, whose members bend together
+            pieces = pieces._replace(curvature=penalty.least_curvature(coef))
+        penalty.add_curvature(bent, smooth, pieces, coef, penalty.columns)
+        curvature = _least_eigenvalue(information[at, at], bent)
         is_local = curvature > POSITIVE and slack > residual and not estimator.infinite_.any()
         if len(known) == len(coef):
             concavity = penalty.family.concavity(penalty.columns)
             is_convex = bool(np.isfinite(concavity).all())  # -inf where a slope jumps down
-            is_convex = is_convex and _least_eigenvalue(information, concavity) > POSITIVE
+            alone, bent = np.diagonal(information), information + np.diag(concavity)
+            is_convex = is_convex and _least_eigenvalue(alone, bent) > POSITIVE
     return Certificate(bool(estimator.converged_), is_local, is_convex, curvature, slack)
 
 
-def _least_eigenvalue(information, curvature) -> float:
-    """Of the sum, in units of the information of every column by itself; inf for no column."""
-    if not len(curvature):
+def _least_eigenvalue(alone, matrix) -> float:
+    """In units of the information of every column by itself; inf for no column."""
+    if not len(alone):
         return np.inf
-    diagonal = np.diagonal(information)
-    unit = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    matrix = (information + np.diag(curvature)) * np.outer(unit, unit)
-    return float(np.linalg.eigvalsh(matrix)[0])
+    unit = 1.0 / np.sqrt(np.where(alone > 0, alone, 1.0))
+    return float(np.linalg.eigvalsh(matrix * np.outer(unit, unit))[0])

@@ -145,18 +145,6 @@ class GroupPenalty(Penalty):
         of_groups = left, right, bend, low, high
         return Pieces(*(np.where(grouped, *both) for both in zip(of_groups, pieces, strict=True)))
 
-    def least_curvature(self, coef):
-        """Least curvature of groups, whose second derivatives this bounds from below."""
-        columns, label = self._members
-        norm = _norms(coef[columns], label, self._n_groups)[label]
-        size = np.array(coef)
-        size[columns] = norm
-        least, of_norm = super().least_curvature(size), super().pieces(size, self.columns)
-        with np.errstate(divide="ignore"):
-            across = of_norm.right[columns] / norm
-        least[columns] = np.minimum(least[columns], across)
-        return least
-
     def add_curvature(self, block, support, pieces, coef, columns):
         """Add second derivatives on a support to a matrix over it."""
         super().add_curvature(block, support, pieces, coef, columns)

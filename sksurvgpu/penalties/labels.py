@@ -48,7 +48,11 @@ def groups_from(source, prefix_sep="_"):
     [None, 'sex', 'sex', 'arm', 'arm']
     """
     if not hasattr(source, "get_feature_names_out"):
-        return _by_prefix([str(name) for name in source], prefix_sep)
+        names = getattr(source, "columns", source)  # of a frame
+        if isinstance(names, str) or not np.iterable(names) or any(map(np.ndim, names)):
+            kind = type(source).__name__
+            raise TypeError(f"`source` is of type {kind}; pass names of columns, as X.columns.")
+        return _by_prefix([str(name) for name in names], prefix_sep)
     if hasattr(source, "groups_"):  # of CategoryColumns
         return source.groups_.tolist()
     names = [str(name) for name in source.get_feature_names_out()]

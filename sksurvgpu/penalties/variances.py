@@ -3,6 +3,7 @@
 On the sum scale a Laplace prior of variance v has strength sqrt(2 / v), a normal one 1 / v.
 """
 
+from collections.abc import Mapping
 from numbers import Integral
 
 import numpy as np
@@ -76,8 +77,8 @@ def variance_of_alpha(alpha, total_weight, prior="laplace"):
     >>> round(variance_of_alpha(0.02, total_weight=500), 6)
     0.02
     """
-    lam = _positive(alpha, "alpha") * total_weight
     _check(prior, total_weight)
+    lam = _positive(alpha, "alpha") * total_weight
     return _as_given(2.0 / lam**2 if prior == "laplace" else 1.0 / lam)
 
 
@@ -118,6 +119,8 @@ def mixed_priors(priors, columns, total_weight, *, default=None):
     (0.02, [0.0, 1.0, 1.0], [0.1, 0.0, 1.0])
     >>> model = CoxLassoCCD(**given)
     """
+    if not isinstance(priors, Mapping):
+        options.refuse(priors, "priors", "must be a dictionary {column: (prior, variance) or None}")
     columns = getattr(columns, "columns", columns)  # of a DataFrame
     names = None if isinstance(columns, Integral) else np.asarray(columns, dtype=object)
     n_columns = int(columns) if names is None else len(names)

@@ -1,6 +1,6 @@
 """Outcomes of two classes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -31,6 +31,12 @@ class TwoClasses(ValueOfRows):
         """Return the outcome of some rows."""
         return take_rows(self, rows, ("value",))
 
+    def among(self, labels) -> "TwoClasses":
+        """Return the outcome with the two labels of a fit, of which rows may have one."""
+        refuse_unknown(self.labels, labels)
+        code = np.searchsorted(labels, self.labels)[self.value.astype(int)]
+        return replace(self, value=code.astype(np.float64), labels=labels)
+
     def check_both_present(self, weight) -> None:
         """Check that rows of both classes have a positive weight."""
         if weight is None:
@@ -46,6 +52,15 @@ def refuse_class(label):
         f"the weights of all rows of class {label!r} are zero, so one class is left; "
         "give some of its rows a positive weight."
     )
+
+
+def refuse_unknown(labels, known):
+    """Refuse labels that a fit does not know."""
+    for label in labels.tolist():
+        if label not in known.tolist():
+            raise ValueError(
+                f"`y` has the label {label!r}, and the classes of the fit are {known.tolist()}."
+            )
 
 
 def refuse_classes(labels):

@@ -1,6 +1,6 @@
 """Generalized linear models, whose rows are independent of one another."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,15 +77,17 @@ class LogisticModel(RowwiseModel):
             return np.nan
         return roc_auc_score(outcome.value, predictors[:, 0], sample_weight=weight)
 
-    def read_outcome(self, y, n_rows):
-        return read_classes(y, n_rows=n_rows, may_lack=self.may_lack)
+    def read_outcome(self, y, n_rows, classes=None):
+        outcome = read_classes(y, n_rows=n_rows, may_lack=self.may_lack)
+        return outcome if classes is None else outcome.among(classes)
 
     def check_weight(self, sample_weight, outcome):
         weight = self._checked(sample_weight, outcome)
         if self.class_weight is None:
             return weight
         code, given = outcome.value.astype(int), 1.0 if weight is None else weight
-        of_class = self._weights_of(outcome.labels, np.bincount(code, weight), code)
+        totals = np.bincount(code, weight, len(outcome.labels))
+        of_class = self._weights_of(outcome.labels, totals, code)
         return self._checked(of_class[code] * given, outcome)
 
     def _checked(self, sample_weight, outcome):
@@ -97,7 +99,7 @@ class LogisticModel(RowwiseModel):
     def _weights_of(self, labels, totals, code):
         """Weight of each class, given the sums of the rows' and whose classes occur."""
         if isinstance(self.class_weight, str):  # "balanced"
-            return 0.5 * totals.sum() / totals
+            return 0.5 * totals.sum() / np.where(totals > 0.0, totals, 1.0)
         of_class = compute_class_weight(self.class_weight, classes=labels, y=labels[code])
         for label, value in zip(labels.tolist(), of_class.tolist(), strict=True):
             if not 0.0 <= value < np.inf:
@@ -128,11 +130,9 @@ class LogisticModel(RowwiseModel):
     def join(self, outcome, weight, agreed):
         if "classes" not in agreed:
             return outcome, weight
-        labels = np.asarray(agreed["classes"])
-        code = np.searchsorted(labels, outcome.labels)[outcome.value.astype(int)]
-        outcome = replace(outcome, value=code.astype(np.float64), labels=labels)
+        outcome = outcome.among(np.asarray(agreed["classes"]))
         if "class_weight" in agreed:
-            of_class = np.asarray(agreed["class_weight"], np.float64)[code]
+            of_class = np.asarray(agreed["class_weight"], np.float64)[outcome.value.astype(int)]
             weight = of_class if weight is None else of_class * weight
         return outcome, weight
 
