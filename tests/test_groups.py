@@ -154,6 +154,10 @@ class TestFormulas:
         support = np.flatnonzero(coef)
         hessian = np.zeros((len(support),) * 2)
         penalty.add_curvature(hessian, support, pieces, coef, own)
+        diagonal, rows, sign = penalty.bends(support, pieces, coef, own)
+        assert rows.shape[1] < len(SIZES)  # none of groups at zero
+        of_terms = np.diag(diagonal) + ((rows * sign) @ rows.T).toarray()
+        np.testing.assert_allclose(of_terms, hessian, rtol=1e-12, atol=1e-12)
         for k, j in enumerate(support):
             move = step * np.eye(P)[j]
             rise = (penalty.value(coef + move) - penalty.value(coef - move)) / (2 * step)

@@ -17,7 +17,14 @@ from engine import (
 from oracles.reference_competing import finegray_direct
 from oracles.reference_likelihoods import bin_hessian, cox_direct, split_rows
 
-from sksurvgpu import CoxLassoCCD, FineGrayCCD, LogisticCCD, competing_risks, surv
+from sksurvgpu import (
+    CoxLassoCCD,
+    FineGrayCCD,
+    GroupLasso,
+    LogisticCCD,
+    competing_risks,
+    surv,
+)
 from sksurvgpu.backends.contract import Room
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
@@ -34,7 +41,20 @@ def take(session, columns, known):
     """The matrix at the session's point, extended once."""
     first = session.matrix(columns[:known], 0)
     rows = session.matrix(columns, known)
-    return np.vstack([np.hstack([first, rows[:, :known].T]), rows])
+    matrix = np.vstack([np.hstack([first, rows[:, :known].T]), rows])
+    if np.isfinite(session.room().terms):
+        _compare_factor(session, columns, known, matrix)
+    return matrix
+
+
+def _compare_factor(session, columns, known, matrix):
+    """Its products are the matrix, to the rounding of what loads are taken from."""
+    first, sign, size = session.factor(columns[:known], 0)
+    rows, sign, more = session.factor(columns, known)
+    rows = np.vstack([first[:, : len(sign)], rows]) if known else rows
+    error = 1e-13 * np.abs(rows).max() ** 2 * rows.shape[1]
+    np.testing.assert_allclose((rows * sign) @ rows.T, matrix, rtol=1e-9, atol=error)
+    np.testing.assert_array_equal(np.append(size, more), np.diagonal(matrix))
 
 
 def loads_of_bins(data, problem):
@@ -248,3 +268,24 @@ def test_matrices_that_cost_more_than_iterations_are_not_taken(taken, monkeypatc
     by_matrix = CoxLassoCCD(alpha=7e-4).fit(data.X, data.y)
     assert max(taken) > 1_000 and by_matrix.n_iter_ < by_curvature.n_iter_ / 2
     np.testing.assert_allclose(found.objective_, by_matrix.objective_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("mix", [None, 1.0, 0.3])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_few_rows_are_a_factor(kind, mix, standardize, taken, monkeypatch):
+    """Of a matrix that is not formed; the optimum is that of the matrix."""
+    rng, n, p = np.random.default_rng(3), 40, 240
+    X = rng.normal(size=(n, p)) + rng.normal(size=(n, 1))
+    X = sp.csc_array(X * (rng.random((n, p)) < 0.3)) if kind == "sparse" else X
+    options = {"alpha": 0.05, "l1_ratio": 0.05, "standardize": standardize, "tol": 1e-8}
+    if mix is not None:
+        penalty = GroupLasso(np.arange(p) // 6, mix=mix)
+        options |= {"alpha": 0.02, "l1_ratio": 1.0, "penalty": penalty}
+    model, y = CoxLassoCCD(**options), surv(rng.random(n) < 0.7, rng.exponential(size=n))
+    monkeypatch.setattr(way, "FEW_TERMS", np.inf)
+    factored = model.fit(X, y).coef_
+    assert model.converged_ and not taken and np.count_nonzero(factored) > n / 2
+    monkeypatch.setattr(way, "FEW_TERMS", 0.0)
+    np.testing.assert_allclose(model.fit(X, y).coef_, factored, atol=1e-6)
+    assert taken

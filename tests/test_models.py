@@ -17,6 +17,7 @@ from sksurvgpu.solver.line_search import search
 from sksurvgpu.solver.minimize import Quadratic, minimize_on_model, passes_of
 from sksurvgpu.solver.models import (
     Diagonal,
+    FactoredMatrix,
     LentModel,
     OwnMatrix,
     SampledMatrix,
@@ -224,12 +225,15 @@ def test_woodbury():
     diagonal, rows, slope = 1.0 + rng.random(P), rng.normal(size=(P, 4)), rng.normal(size=P)
     sign = np.array([1.0, -1.0, 1.0, -1.0])
     rows[:, sign < 0] *= 0.2
-    matrix = np.diag(diagonal) + rows @ np.diag(sign) @ rows.T
-    solve = minimize._low_rank(diagonal, rows, sign)
-    for right in (slope, rng.normal(size=(P, 3))):
-        np.testing.assert_allclose(solve(right), np.linalg.solve(matrix, right), rtol=1e-10)
-    diagonal[3] = 0.0
-    assert minimize._low_rank(diagonal, rows, sign) is None
+    least = np.full(P, 1e-3)
+    for own in (diagonal[3], 0.0):
+        diagonal[3] = own
+        matrix = np.diag(np.maximum(diagonal, least)) + rows @ np.diag(sign) @ rows.T
+        solve = minimize._low_rank(diagonal, least, rows, sign)
+        for right in (slope, rng.normal(size=(P, 3))):
+            np.testing.assert_allclose(solve(right), np.linalg.solve(matrix, right), rtol=1e-10)
+    diagonal[3] = -0.1
+    assert minimize._low_rank(diagonal, least, rows, sign) is None
 
 
 @pytest.mark.parametrize("first", minimize.FIRST_TO_STOP)
@@ -395,6 +399,12 @@ class Known:
         self.asked.append("matrix")
         return self._matrix[np.ix_(columns[known:], columns)].copy()
 
+    def factor(self, columns, known):
+        self.asked.append("factor")
+        half = np.linalg.cholesky(self._matrix + np.eye(P))  # less as much, by signs
+        rows, new = np.hstack([half, np.eye(P)]), columns[known:]
+        return rows[new], np.repeat((1.0, -1.0), P), np.diagonal(self._matrix)[new]
+
     def sample(self, columns, n_rows):
         self.asked.append("sample")
         self.n_rows.append(n_rows)
@@ -440,16 +450,18 @@ class TestBases:
         outside = np.where(np.isin(EVERY, HALF), 0.0, violation)
         np.testing.assert_array_equal(model.outside(violation), outside)
 
-    def test_matrices_grow(self):
+    @pytest.mark.parametrize("kind", [OwnMatrix, FactoredMatrix])
+    def test_matrices_grow(self, kind):
         """And are those of all columns at once."""
         matrix = draw_definite(np.random.default_rng(7), P)
-        model, known = take(OwnMatrix, matrix, HALF)
+        model, known = take(kind, matrix, HALF)
         serve(known, model.extend(REST))
         every = np.concatenate([HALF, REST])
         np.testing.assert_array_equal(model.columns, every)
         expected = matrix[np.ix_(every, every)]
-        np.testing.assert_allclose(in_full(model.quadratic()), expected, rtol=1e-14)
-        assert set(known.asked) == {"matrix"} and model.is_matrix
+        np.testing.assert_allclose(in_full(model.quadratic()), expected, rtol=1e-13, atol=1e-14)
+        assert set(known.asked) == {"matrix" if kind is OwnMatrix else "factor"}
+        assert model.is_matrix
 
     def test_samples_keep_their_columns(self):
         """Of all columns it has the true curvature; later ones stand alone."""
@@ -582,7 +594,7 @@ class TestLoans:
         found = in_full(model.quadratic())
         np.testing.assert_allclose(found, weight * whole[np.ix_(kept, kept)], rtol=1e-12)
 
-    @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix])
+    @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix, FactoredMatrix])
     def test_lent_and_taken(self, kind):
         """Without columns of no curvature; with what the lender has learned."""
         rng = np.random.default_rng(16)
@@ -629,7 +641,7 @@ def draw_model(kind, rng, hessian, pairs):
     return LentModel(P, pairs, loan, 0.4, np.zeros(P, bool))
 
 
-KINDS = [Diagonal, SampledMatrix, OwnMatrix, LentModel]
+KINDS = [Diagonal, SampledMatrix, OwnMatrix, FactoredMatrix, LentModel]
 
 
 class TestSecants:
@@ -892,6 +904,9 @@ class TestChoice:
             (COUNTED, NEVER, Diagonal),
             (COUNTED, SHORT._replace(rows=2 * P), Diagonal),
             (COUNTED, SHORT._replace(rows=2 * P - 1), OwnMatrix),  # coupled by their number
+            (COUNTED._replace(terms=2 * P), CHEAP, OwnMatrix),
+            (COUNTED._replace(terms=P // 3), CHEAP, FactoredMatrix),
+            (COUNTED._replace(terms=P // 3), DEAR, Diagonal),
             (COUNTED._replace(bytes=0.0), None, Diagonal),
             (COUNTED._replace(bytes=costs.BYTES * (P - 1) ** 2), None, Diagonal),
             (COUNTED._replace(bases=("diagonal",)), None, Diagonal),

@@ -19,16 +19,17 @@ are float64; columns int64 without repetitions, perhaps none.
 finds the log-likelihood and the score residuals u, of row copies, at a predictor; `gradient`,
 `rounding`, `curvature`, `sample`, `cycle` and `baseline` speak of the last one.  `attempt` makes a
 trial predictor, `shorten` and `evaluate_trial` may follow, and `accept` makes it the predictor; a
-trial that is not accepted is left by `evaluate`, before anything but them is asked.  `matrix` is of
-the last evaluation where nothing is `known`, and then stays at that point until nothing is known
-again, whatever is evaluated in between.  Only `start` follows `cycle`.
+trial that is not accepted is left by `evaluate`, before anything but them is asked.  `matrix`, or
+`factor`, is of the last evaluation where nothing is `known`, and then stays at that point until
+nothing is known again, whatever is evaluated in between.  Only `start` follows `cycle`.
 
 **Ownership.**  Arguments belong to the caller and are not written to; results belong to the caller
 and are not written to any more.  No array of a backend is ever lent.
 
 **Optional.**  A backend whose `room` has no bytes is not asked for `count`, `matrix` or `sample`;
-one whose `room` does not name "sample" is not asked for that; one without `cycle`, or with it for
-some problems only, refuses the exact algorithm, of which ``batch.reach`` tells.
+one whose `room` does not name "sample" is not asked for that, nor for `factor` one whose `room` has
+no number of `terms`; one without `cycle`, or with it for some problems only, refuses the exact
+algorithm, of which ``batch.reach`` tells.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class Room(NamedTuple):
     whole_gradients: bool = False
     bases: tuple[str, ...] = ("diagonal", "sample", "matrix")  # from the first to the best
     counts: bool = True  # whether `count` has numbers; else a base is bettered where it is poor
+    terms: float = np.inf  # that a `factor` has, where there is one
 
 
 class Request(NamedTuple):
@@ -147,6 +149,12 @@ class Operations(Protocol):
         """Rows ``known:`` of the matrix X'MX over columns, (len(columns) - known, len(columns)).
 
         Its diagonal is what `curvature` has there.
+        """
+
+    def factor(self, columns: np.ndarray, known: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows ``known:`` of F, signs s and curvatures: X'MX is F diag(s) F' beside its diagonal.
+
+        F has a column for every row of X, and for every bin.
         """
 
     def sample(self, columns: np.ndarray, n_rows: int) -> np.ndarray:

@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from .._compile import kernel, specialize
 
@@ -186,7 +187,15 @@ class Penalty:
 
     def add_curvature(self, block, support, pieces, coef, columns):
         """Add second derivatives on a support to a matrix over it."""
-        block[np.diag_indices_from(block)] += pieces.curvature[support]
+        diagonal, rows, sign = self.bends(support, pieces, coef, columns)
+        block[np.diag_indices_from(block)] += diagonal
+        if len(sign):
+            terms = ((rows * sign) @ rows.T).tocoo()
+            block[terms.row, terms.col] += terms.data
+
+    def bends(self, support, pieces, coef, columns):
+        """Second derivatives on a support: a diagonal, and sparse ``rows diag(sign) rows'``."""
+        return pieces.curvature[support], csr_array((len(support), 0)), np.empty(0)
 
     def reach(self, coef, columns):
         """How far the second derivatives at coefficients may serve, within their pieces."""

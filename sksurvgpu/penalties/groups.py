@@ -16,8 +16,8 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from .._compile import kernel
 from .base import Family, Formulas, Kernels, Penalty, Pieces, check_total
 from .blocks import (
     Grouped,
@@ -43,16 +43,6 @@ def _formulas_of(radial: Formulas):
 
 def _threshold(values, level):
     return np.maximum(np.abs(values) - level, 0.0)
-
-
-@kernel
-def _subtract_products(order, ptr, along, unit, block):
-    """Take what is along directions of groups from a matrix, but for its diagonal."""
-    for g in range(len(ptr) - 1):
-        for a in order[ptr[g] : ptr[g + 1]]:
-            for b in order[ptr[g] : ptr[g + 1]]:
-                if a != b:
-                    block[a, b] -= along[a] * unit[a] * unit[b]
 
 
 def _norms(values, label, n_groups):
@@ -145,19 +135,21 @@ class GroupPenalty(Penalty):
         of_groups = left, right, bend, low, high
         return Pieces(*(np.where(grouped, *both) for both in zip(of_groups, pieces, strict=True)))
 
-    def add_curvature(self, block, support, pieces, coef, columns):
-        """Add second derivatives on a support to a matrix over it."""
-        super().add_curvature(block, support, pieces, coef, columns)
+    def bends(self, support, pieces, coef, columns):
+        """Of a norm, the same across all its members, less a term along these."""
         label, is_group = labels_of(columns)
         norm = _norms(coef, label, len(is_group))[label]
         of_norm = super().pieces(np.where(is_group[label], norm, coef), columns)
-        own = norm[support]
-        inverse = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0)
+        own, is_member = norm[support], is_group[label[support]]
+        inverse = np.divide(1.0, own, out=np.zeros_like(own), where=is_member & (own > 0))
         unit, along = coef[support] * inverse, of_norm.right[support] * inverse
-        along -= of_norm.curvature[support]
-        order = np.argsort(label[support], kind="stable")
-        edges = np.flatnonzero(np.diff(label[support][order])) + 1
-        _subtract_products(order, np.concatenate([[0], edges, [len(order)]]), along, unit, block)
+        along -= np.where(is_member, of_norm.curvature[support], 0.0)
+        members = np.flatnonzero(along)
+        groups, at = np.unique(label[support][members], return_inverse=True)
+        sign, length = np.empty(len(groups)), (unit * np.sqrt(np.abs(along)))[members]
+        sign[at] = -np.sign(along[members])
+        rows = csr_array((length, (members, at)), shape=(len(support), len(groups)))
+        return pieces.curvature[support] + along * unit**2, rows, sign
 
     def reach(self, coef, columns):
         """Not to the zero of their group, where a norm has a kink."""

@@ -5,6 +5,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import lu_factor, lu_solve
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from .._compile import device, kernel, specialize
@@ -198,10 +199,9 @@ def minimize_on_model(model, penalty, columns, coef, gradient, unit, tolerance):
     passes, own, largest = passes_of(penalty.formulas), penalty.of_columns(columns), np.inf
     if penalty.formulas.block is not None:
         own = with_matrices(own, _blocks(model, own), partial(_bound, model))
-    size, work, steps = max(1, len(model.matrix) + 2 * len(model.sign)), 0.0, 0
+    work, steps = 0.0, 0
     for _ in range(MOST_ROUNDS):
-        n_moving = max(1, np.count_nonzero(coef))
-        products, of_step = size * n_moving, PRODUCTS_OF_STEP + IN_A_FACTOR * n_moving**3
+        products, of_step = _costs(model, max(1, np.count_nonzero(coef)))
         n_passes = min(max(int(of_step / products), LEAST_PASSES), MOST_PASSES)
         previous = largest
         largest = passes(model, coef, gradient, own, unit, tolerance, n_passes)
@@ -214,6 +214,19 @@ def minimize_on_model(model, penalty, columns, coef, gradient, unit, tolerance):
         if is_small or largest > QUICK * previous:
             work, steps = work + _support_step(model, penalty, own, coef, gradient), steps + 1
     return coef
+
+
+def _costs(model, n_moving):
+    """Products of a pass, and passes of about what Newton's step costs."""
+    n_terms = len(model.sign)
+    of_pass = len(model.matrix) * n_moving + n_terms * (len(model.curvature) + n_moving)
+    of_step = 2.0 * n_moving * n_terms**2 if _is_low(model, n_moving) else n_moving**3
+    return max(1, of_pass), PRODUCTS_OF_STEP + IN_A_FACTOR * of_step
+
+
+def _is_low(model, n_support):
+    """Whether Newton's step on a support is that of a diagonal with a few terms."""
+    return not len(model.matrix) and len(model.sign) < n_support
 
 
 def _support(model, penalty, own, coef):
@@ -275,11 +288,13 @@ def _support_step(model, penalty, own, coef, gradient):
     if not len(support):
         return 0.0
     old, slope = coef[support], gradient[support] - pieces.right[support]
-    n_terms, is_low = len(model.sign), not len(model.matrix) and penalty.formulas.block is None
-    if is_low and n_terms < len(support):
-        diagonal = model.alone[support] + pieces.curvature[support]
-        solve = _low_rank(diagonal, model.terms[support], model.sign)
-        cost = float(len(support)) * n_terms**2
+    if _is_low(model, len(support)):
+        own_part, terms, sign = penalty.bends(support, pieces, coef, own)
+        diagonal = model.alone[support] + own_part
+        terms = np.hstack([model.terms[support], terms.toarray()])
+        sign = np.append(model.sign, sign)
+        solve = _low_rank(diagonal, REGULAR * model.curvature[support], terms, sign)
+        cost = float(len(support)) * len(sign) ** 2
     else:
         block = model.block(support)
         penalty.add_curvature(block, support, pieces, coef, own)
@@ -357,10 +372,16 @@ def _factor(block):
     return None
 
 
-def _low_rank(diagonal, rows, sign):
-    """Solve with a diagonal and terms of low rank (Woodbury), where the diagonal is positive."""
-    if not np.all(diagonal > 0.0):
+def _low_rank(diagonal, least, rows, sign):
+    """Solve with a diagonal of at `least` so much and terms (Woodbury); None: it is negative."""
+    if diagonal.min() < -least.max():
         return None
-    scaled = rows / diagonal[:, None]
-    inner = np.diag(sign) + rows.T @ scaled
-    return lambda right: (right.T / diagonal).T - scaled @ np.linalg.solve(inner, scaled.T @ right)
+    root = 1.0 / np.sqrt(np.maximum(diagonal, least))
+    scaled = (rows.T * root).T
+    inner = lu_factor(np.diag(sign) + scaled.T @ scaled, overwrite_a=True, check_finite=False)
+
+    def solve(right):
+        right = (right.T * root).T
+        return ((right - scaled @ lu_solve(inner, scaled.T @ right)).T * root).T
+
+    return solve

@@ -250,15 +250,20 @@ class OwnMatrix(LocalModel):
 
     def extend(self, columns):
         known, every = len(self.columns), np.concatenate([self.columns, columns])
-        rows = yield from ask(Operations.matrix, every, known)
-        self._append(columns, self._scale * np.diagonal(rows[:, known:]))
+        curvature = yield from self._take(every, known)
+        self._append(columns, self._scale * curvature)
         self._learnt = None  # which may be indefinite beside columns of which they know nothing
         if known:
             self._secants.keep(PAIRS_KEPT)
-        self.matrix = rows if known == 0 else grown(self.matrix, rows)
         self._forget_products(self.loose)
         if known == 0 and self._is_accurate():
             self._secants.forget()
+
+    def _take(self, every, known):
+        """Coroutine: rows of columns beyond those that are known; their curvature."""
+        rows = yield from ask(Operations.matrix, every, known)
+        self.matrix = rows if known == 0 else grown(self.matrix, rows)
+        return np.diagonal(rows[:, known:])
 
     def _forget_products(self, lost):
         # entries without a second term beside entries with one would not be of a convex model
@@ -275,6 +280,47 @@ class OwnMatrix(LocalModel):
             error = np.where(known, change - self._times(step), 0.0)
             return error**2 @ inverse < ACCURATE**2 * (change**2 @ inverse)
         return False
+
+
+class FactoredMatrix(OwnMatrix):
+    """A matrix of fewer rows of X than columns, as the terms of a factor."""
+
+    def __init__(self, n_columns, secants, weight=1.0):
+        super().__init__(n_columns, secants, weight)
+        self._factor, self._sign = None, np.empty(0)
+
+    def _take(self, every, known):
+        rows, self._sign, curvature = yield from ask(Operations.factor, every, known)
+        self._factor = rows if known == 0 else np.vstack([self._factor, rows])
+        return curvature
+
+    def _forget_products(self, lost):
+        self._factor[lost] = 0.0
+        self._learnt = None
+
+    def _diagonal(self):
+        return np.square(self._factor) @ self._sign
+
+    def _times(self, move):
+        of_terms = self._factor @ (self._sign * (move.T @ self._factor)).T
+        alone = self.curvature - self.weight * self._diagonal()
+        return (alone * move.T).T + self.weight * of_terms
+
+    def quadratic(self):
+        model = super().quadratic()
+        return model._replace(
+            alone=model.alone - self.weight * self._diagonal(),
+            rows=np.hstack([np.sqrt(self.weight) * self._factor, model.terms]),
+            sign=np.concatenate([self._sign, model.sign]),
+        )
+
+    def lent(self):
+        """As a matrix: fits that borrow it have columns more."""
+        whole = OwnMatrix(len(self.has), self._secants, self.weight)
+        whole._append(self.columns, self.curvature)
+        whole.loose, whole._learnt = self.loose, self._follow()
+        whole.matrix = (self._factor * self._sign) @ self._factor.T
+        return whole.lent()
 
 
 class LentModel(LocalModel):

@@ -39,7 +39,7 @@ def _told(name, arguments, scale, found):
     """Result of an operation, as a fit has its columns."""
     if name == "rounding":
         return found / scale
-    if name not in ("gradient", "curvature", "matrix", "sample", "cycle"):
+    if name not in ("gradient", "curvature", "matrix", "factor", "sample", "cycle"):
         return found
     columns, *others = arguments
     own = scale[columns]
@@ -52,4 +52,7 @@ def _told(name, arguments, scale, found):
         penalty, (coef, reach) = others[1], found
         plain = in_plain_units(penalty, own)
         return rescaled(coef, own, bounds_of(plain), bounds_of(penalty)), reach
+    if name == "factor":
+        (rows, sign, curvature), own = found, own[others[0] :]
+        return rows / own[:, None], sign, curvature / own**2
     return found / np.outer(own[others[0] :] if name == "matrix" else own, own)

@@ -14,6 +14,7 @@ from .models import (
     ROWS_A_COLUMN,
     STALE_IF_DEAR,
     Diagonal,
+    FactoredMatrix,
     LentModel,
     OwnMatrix,
     SampledMatrix,
@@ -26,6 +27,7 @@ NEAR_CHEAP = 0.8  # ... join it where it is a diagonal
 # Once the residual has fallen to this share, the columns of a matrix are those of the optimum.
 SETTLED = 0.2
 MOST_GROWN = 1.25  # columns of a matrix, times those that it has, without asking what it costs
+FEW_TERMS = 0.4  # for a column: its rows in a matrix are dearer than those in a factor
 FEW_OF_ROWS = 8  # rows for a column: where columns are so few, those that are coupled take long
 LARGEST_SAMPLE = 0.25  # of the rows; a matrix of fewer columns costs less than a larger one
 # Iterations for which a matrix may be taken in any case, where columns are correlated, or not.
@@ -165,6 +167,8 @@ class Way:
         else:
             work = yield from self._columns(point, penalty, violation)
             kind = yield from self._kind(work, progress)
+            if kind is OwnMatrix and self.room.terms < FEW_TERMS * len(work):
+                kind = FactoredMatrix
         model = self.model
         stale = progress.stalls or model is None or model.is_stale(violation, progress.previous)
         serves = not stale and self._serves(kind) and not self._would_mix(work, violation)
@@ -172,9 +176,10 @@ class Way:
             return model
         known = every if self.room.whole_gradients else work
         self.model = yield from kind.take(len(every), self.secants, work, known, model)
-        if kind is not OwnMatrix and isinstance(model, kind):
+        is_own = issubclass(kind, OwnMatrix)
+        if not is_own and isinstance(model, kind):
             self.model.oldest = AGING * model.oldest  # the pairs are worth more than another one
-        if kind is OwnMatrix and self.room.counts:
+        if is_own and self.room.counts:
             counts = yield from self.count(work)
             self.model.stays_fresh = costs.stays_fresh(counts, len(work))
             if costs.of_matrix(counts, len(work)) > DEAR and not self.penalties_left:

@@ -53,6 +53,16 @@ class Model:
         rows[new, known + new] = curvature[:, 0]
         return rows
 
+    def factor(self, columns):
+        """Rows of the matrix's factor, its signs, and curvatures, where bins are few."""
+        curvature, loads = self._load(columns)
+        rows = tile_gram.values_of(self._products, columns)
+        rows *= np.sqrt(np.maximum(self._h, 0.0))  # may be negative by rounding
+        rows = np.hstack([rows, loads * np.sqrt(self._centring.bins.inverse)])
+        rows[curvature[:, 0] <= 0.0] = 0.0
+        sign = np.repeat((1.0, -1.0), (len(self._h), loads.shape[1]))
+        return rows, sign, curvature[:, 0]
+
     def sample(self, columns, n_rows):
         """A matrix of some blocks of rows alone, less their common mean."""
         products, h = self._products, np.maximum(self._h, 0.0)

@@ -104,14 +104,21 @@ class Session:
             self._taken = self._model()
         return self._taken.matrix(columns, known)
 
+    def factor(self, columns, known):
+        """Rows ``known:`` of the matrix's factor, its signs, and curvatures."""
+        if known == 0:
+            self._taken = self._model()
+        return self._taken.factor(columns[known:])
+
     def sample(self, columns, n_rows):
         """The matrix of a sample of rows."""
         return self._model().sample(columns, n_rows)
 
     def room(self):
         """Room for a matrix, in memory of the host."""
-        has_matrix = self.plan.few or self.plan.n_pieces == 1
-        return Room(self._room if has_matrix else 0.0)
+        plan, is_whole = self.plan, self.plan.n_pieces == 1
+        terms = plan.n_rows + plan.n_bins if plan.few and is_whole else np.inf
+        return Room(self._room if plan.few or is_whole else 0.0, terms=terms)
 
     def count(self, columns):
         """Counts of what a model over columns would touch, from counts of entries alone."""

@@ -251,6 +251,18 @@ def _add_dense(products, source, dense, h, known, rows):
         rows[np.ix_(new - known, dense)] = total
 
 
+def values_of(products, columns):
+    """Values of columns that are the same at all times, (columns, rows)."""
+    source = products.source[columns]
+    if not len(columns) or np.any(products.kind[source] < DENSE):
+        return products.dense(columns)
+    values = np.empty((len(columns), products.n_base))
+    for tile in products.tiles.each():
+        own = _rows_of_values(tile, source, products.computed)
+        values[:, tile.first : tile.end] = own(slice(0, tile.n_rows))
+    return values
+
+
 def _rows_of_values(tile, columns, computed):
     """Function of the values of dense columns on some rows of a tile, a copy."""
     if (tile.kind[columns] == COMPUTED).any():
