@@ -220,7 +220,7 @@ def _costs(model, n_moving):
     """Products of a pass, and passes of about what Newton's step costs."""
     n_terms = len(model.sign)
     of_pass = len(model.matrix) * n_moving + n_terms * (len(model.curvature) + n_moving)
-    of_step = 2.0 * n_moving * n_terms**2 if _is_low(model, n_moving) else n_moving**3
+    of_step = n_moving * n_terms**2 if _is_low(model, n_moving) else n_moving**3
     return max(1, of_pass), PRODUCTS_OF_STEP + IN_A_FACTOR * of_step
 
 
