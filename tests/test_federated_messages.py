@@ -371,6 +371,8 @@ def test_parameters_are_checked(cox):
         Site(X, y, strata=[1, 2, 3])
     with pytest.raises(TypeError, match="`rules` is of type dict"):
         Site(X, y, rules={"min_rows": 10})
+    with pytest.raises(TypeError, match=r"`weights` is no argument of a fit; .*'sample_weight'"):
+        Site(X, y, weights=np.ones(len(y)))
     frame, weight = pd.DataFrame(X), pd.Series(np.ones(len(y)))
     with pytest.raises(ValueError, match="the index of `sample_weight` has the labels of that of"):
         Site(frame, y, sample_weight=weight[::-1])
@@ -387,6 +389,9 @@ def test_parameters_are_checked(cox):
         ({"rows_per_time": -1}, "`rows_per_time` is -1, must be a whole"),
         ({"then": [("fused", {})]}, r"\['fused'\] do not follow a fit over sites"),
         ({"then": [("bootstrap", {"folder": "x"})]}, "`folder` is written to by who asks"),
+        ({"then": [("wald", {"robst": True})]}, "wald, which follows its fit: .* 'robst'"),
+        ({"then": [("wald", {"strata": [1]})]}, "wald, which follows its fit: .* 'strata'"),
+        ({"then": [("profile_likelihood", {})]}, "its fit: missing a required .* 'columns'"),
     ):
         with pytest.raises(ValueError, match=match):
             Coordinator(LASSO, NAMES, **options)
