@@ -234,6 +234,28 @@ def test_coordinator_that_was_stopped_goes_on(cox, tmp_path):
         Coordinator(clone(LASSO), {n: partial(send, n) for n in NAMES}, **options).fit()
 
 
+@pytest.mark.parametrize("told", [1, 5])
+def test_coordinator_that_was_stopped_as_a_site_was_told_again_goes_on(cox, tmp_path, told):
+    sites, n_sent = sites_of(cox[0][:, :2], cox[1]), Counter()
+    X, y, rules = sites["B"]._arguments["X"], sites["B"]._arguments["y"], sites["B"].rules
+    given = {"rules": rules, "key": sites["B"].identity, "secret": sites["B"]._secret}
+
+    def send(name, message):
+        n_sent[name] += 1
+        if name == "B" and n_sent[name] == 9:
+            sites[name] = Site(X, y, **given)
+        if name == "B" and n_sent[name] == 10 + told:
+            raise OSError("gone")
+        return sites[name].answer(message)
+
+    options = {"grid": GRID, "checkpoint": tmp_path / "said"}
+    send_of = {name: partial(send, name) for name in NAMES}
+    with pytest.raises(RuntimeError, match="site 'B' could not be reached"):
+        Coordinator(clone(LASSO), send_of, **options).fit()
+    fitted = Coordinator(clone(LASSO), send_of, **options).fit()
+    assert np.array_equal(fitted.coef_, sites["B"].model_.coef_)
+
+
 def test_command_line_goes_on_and_adds_noise(cox, tmp_path, capsys):
     X, y = cox[0][:, :2], cox[1]
     keys = {name: Identity.new() for name in NAMES}
