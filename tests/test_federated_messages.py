@@ -298,6 +298,17 @@ def test_command_line_goes_on_and_adds_noise(cox, tmp_path, capsys):
     assert main(["coordinator", str(folder), "--sites", "A", "--estimator", "Cox", "--out", "x"])
 
 
+def test_command_line_refuses_what_would_be_lost_or_without_an_end(tmp_path, capsys):
+    start = ["coordinator", str(tmp_path), "--sites", "A", "--estimator", "CoxLassoCCD"]
+    start += ["--timeout", "nan", "--out"]
+    assert main([*start, str(tmp_path / "none" / "coef.csv")], pytest.fail)
+    assert "is in a folder that is not there; make it first" in capsys.readouterr().err
+    assert main([*start, str(tmp_path / "coef.csv"), "--grid", "9", "1", "0"], pytest.fail)
+    assert "`--grid` is [9.0, 1.0, 0.0]; pass FIRST LAST STEP" in capsys.readouterr().err
+    assert main([*start, str(tmp_path / "coef.csv")], pytest.fail)
+    assert "waited nan s for an answer of site 'A'" in capsys.readouterr().err
+
+
 def table_of(name, change):
     return lambda said: replace(said, facts=said.facts | {name: change(said.facts[name])})
 
