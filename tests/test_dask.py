@@ -20,7 +20,9 @@ from sksurvgpu import (
     bootstrap,
     case_series,
     competing_risks,
+    fit_outcomes,
     matched,
+    screen,
     surv,
     wald,
     write_partitions,
@@ -310,6 +312,28 @@ def test_rows_of_a_partition_are_not_mixed_up(frame):
         LinearCCD().fit(X, turned["time"])
     with pytest.raises(ValueError, match=match.format("treatment")):
         balance(X, turned["event"])
+
+
+def test_rows_in_memory_beside_partitions_are_not_mixed_up(frame):
+    mixed = frame.sample(frac=1, random_state=0)
+    far = dd.from_pandas(mixed, npartitions=2)  # which sorts by the index
+    turned = far.map_partitions(lambda part: part.iloc[::-1])
+    X, model = far[["a", "b"]], LinearCCD(alpha=0)
+    match = "the index of `{}` has the labels of that of `X` in another order"
+    for other in (mixed, turned):
+        weight = {"sample_weight": other["time"]}
+        with pytest.raises(ValueError, match=match.format("sample_weight")):
+            fit_outcomes(model, X, {"c": frame["c"]}, columns="a", **weight)
+        with pytest.raises(ValueError, match=match.format("sample_weight")):
+            model.fit(X, far["c"]).score(X, frame["c"], **weight)
+        found = fit_outcomes(model, X, {"c": other["c"]}, columns="a")
+        assert match.format("y") in found.failures.loc["c", "message"]
+    with pytest.raises(ValueError, match=match.format("treatment")):
+        balance(X, mixed["event"])
+    with pytest.raises(ValueError, match=match.format("y")):
+        screen(X, mixed["c"])
+    expected = model.score(X, far["c"], sample_weight=far["time"])
+    assert model.score(X, frame["c"], sample_weight=frame["time"]) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("columns", [["b", "a"], ["a"], ["a", "b", "c"]])

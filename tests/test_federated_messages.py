@@ -234,6 +234,28 @@ def test_coordinator_that_was_stopped_goes_on(cox, tmp_path):
         Coordinator(clone(LASSO), {n: partial(send, n) for n in NAMES}, **options).fit()
 
 
+@pytest.mark.parametrize("told", [1, 5])
+def test_coordinator_that_was_stopped_as_a_site_was_told_again_goes_on(cox, tmp_path, told):
+    sites, n_sent = sites_of(cox[0][:, :2], cox[1]), Counter()
+    X, y, rules = sites["B"]._arguments["X"], sites["B"]._arguments["y"], sites["B"].rules
+    given = {"rules": rules, "key": sites["B"].identity, "secret": sites["B"]._secret}
+
+    def send(name, message):
+        n_sent[name] += 1
+        if name == "B" and n_sent[name] == 9:
+            sites[name] = Site(X, y, **given)
+        if name == "B" and n_sent[name] == 10 + told:
+            raise OSError("gone")
+        return sites[name].answer(message)
+
+    options = {"grid": GRID, "checkpoint": tmp_path / "said"}
+    send_of = {name: partial(send, name) for name in NAMES}
+    with pytest.raises(RuntimeError, match="site 'B' could not be reached"):
+        Coordinator(clone(LASSO), send_of, **options).fit()
+    fitted = Coordinator(clone(LASSO), send_of, **options).fit()
+    assert np.array_equal(fitted.coef_, sites["B"].model_.coef_)
+
+
 def test_command_line_goes_on_and_adds_noise(cox, tmp_path, capsys):
     X, y = cox[0][:, :2], cox[1]
     keys = {name: Identity.new() for name in NAMES}
@@ -274,6 +296,17 @@ def test_command_line_goes_on_and_adds_noise(cox, tmp_path, capsys):
         run(Exact(), *noise, '{"epsilon": 1}')
     assert "missing 1 required" in capsys.readouterr().err
     assert main(["coordinator", str(folder), "--sites", "A", "--estimator", "Cox", "--out", "x"])
+
+
+def test_command_line_refuses_what_would_be_lost_or_without_an_end(tmp_path, capsys):
+    start = ["coordinator", str(tmp_path), "--sites", "A", "--estimator", "CoxLassoCCD"]
+    start += ["--timeout", "nan", "--out"]
+    assert main([*start, str(tmp_path / "none" / "coef.csv")], pytest.fail)
+    assert "is in a folder that is not there; make it first" in capsys.readouterr().err
+    assert main([*start, str(tmp_path / "coef.csv"), "--grid", "9", "1", "0"], pytest.fail)
+    assert "`--grid` is [9.0, 1.0, 0.0]; pass FIRST LAST STEP" in capsys.readouterr().err
+    assert main([*start, str(tmp_path / "coef.csv")], pytest.fail)
+    assert "waited nan s for an answer of site 'A'" in capsys.readouterr().err
 
 
 def table_of(name, change):
@@ -371,6 +404,8 @@ def test_parameters_are_checked(cox):
         Site(X, y, strata=[1, 2, 3])
     with pytest.raises(TypeError, match="`rules` is of type dict"):
         Site(X, y, rules={"min_rows": 10})
+    with pytest.raises(TypeError, match=r"`weights` is no argument of a fit; .*'sample_weight'"):
+        Site(X, y, weights=np.ones(len(y)))
     frame, weight = pd.DataFrame(X), pd.Series(np.ones(len(y)))
     with pytest.raises(ValueError, match="the index of `sample_weight` has the labels of that of"):
         Site(frame, y, sample_weight=weight[::-1])
@@ -387,6 +422,9 @@ def test_parameters_are_checked(cox):
         ({"rows_per_time": -1}, "`rows_per_time` is -1, must be a whole"),
         ({"then": [("fused", {})]}, r"\['fused'\] do not follow a fit over sites"),
         ({"then": [("bootstrap", {"folder": "x"})]}, "`folder` is written to by who asks"),
+        ({"then": [("wald", {"robst": True})]}, "wald, which follows its fit: .* 'robst'"),
+        ({"then": [("wald", {"strata": [1]})]}, "wald, which follows its fit: .* 'strata'"),
+        ({"then": [("profile_likelihood", {})]}, "its fit: missing a required .* 'columns'"),
     ):
         with pytest.raises(ValueError, match=match):
             Coordinator(LASSO, NAMES, **options)

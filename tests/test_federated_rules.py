@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from dataclasses import replace
 from functools import partial, reduce
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -30,10 +31,11 @@ from federation import (
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from sksurvgpu import CoxLassoCCD, CoxLassoCV, FineGrayCCD, LinearCCD, surv, wald
+import sksurvgpu
+from sksurvgpu import CoxLassoCCD, CoxLassoCV, FineGrayCCD, LinearCCD, LogisticCCD, surv, wald
 from sksurvgpu.backends.sums import messages as m
 from sksurvgpu.exceptions import NothingSelectedWarning
-from sksurvgpu.federated import Coordinator, RefusedError, Rules, Site, wire
+from sksurvgpu.federated import Coordinator, RefusedError, Rules, Site, site, wire
 from sksurvgpu.federated import words as arithmetic
 from sksurvgpu.federated.keys import Circle, total_of
 
@@ -226,6 +228,28 @@ def test_sites_refuse_programmes_that_would_tell_rows(cox, reason):
     sites = sites_of(X[:, :8], y, Exact(**rules))
     with pytest.raises(RefusedError, match=f"^site '[ABC]' refused: .*{reason}"):
         fit_over(sites, model, **{"grid": GRID, **options})
+
+
+def test_sites_say_which_of_their_arguments_a_model_does_not_take(cox):
+    X, y = cox
+    sites = {name: Site(X, y["time"], strata=y["event"]) for name in NAMES}
+    with pytest.raises(RefusedError, match="its rows have `strata`, which LinearCCD does not take"):
+        fit_over(sites, LinearCCD())
+    models = [getattr(sksurvgpu, name) for name in sksurvgpu.__all__ if name.endswith("CCD")]
+    takes = {name for model in models for name in signature(model.fit).parameters}
+    assert takes - {"self", "X", "y"} | {"cluster"} == site.OF_FIT
+
+
+@pytest.mark.parametrize("n_ill", [0, 1, 9])
+def test_a_class_that_no_row_has_is_one_of_few(cox, n_ill):
+    """... or a refusal would tell that somebody is ill."""
+    X, y = cox
+    is_ill = y["event"].copy()
+    is_ill[CUTS[1] + n_ill : CUTS[2]], is_ill[CUTS[1] : CUTS[1] + n_ill] = False, True
+    sites = sites_of(X[:, :2], is_ill)
+    reason = "site 'B' refused: it has fewer than 10 rows of a class"
+    with pytest.raises(RefusedError, match=reason):
+        fit_over(sites, LogisticCCD(), grid=None)
 
 
 def test_sites_refuse_levels_of_few_rows(cox):

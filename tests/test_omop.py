@@ -590,6 +590,31 @@ def test_columns_of_another_kind(table, column, value, message):
         Database(tables)
 
 
+@pytest.mark.parametrize("value", [1.5, 2.0**53 + 2.0])
+@pytest.mark.parametrize("column", ["person_id", "drug_concept_id"])
+def test_floating_point_that_names_others(column, value):
+    tables = tables_of([(1, "2012-01-01", "2012-01-10")])
+    tables["drug_exposure"][column] = value
+    match = (
+        rf"'drug_exposure' has 1 number\(s\) in '{column}' that are not whole, or so large that D"
+    )
+    with pytest.raises(ValueError, match=match):
+        Database(tables)
+
+
+def test_nan_in_arrow_is_missing():
+    tables = tables_of([(1, f"{year}-01-01", None) for year in range(2012, 2016)])
+    drugs, nan = pa.Table.from_pandas(tables["drug_exposure"]), float("nan")
+    given = {"person_id": [nan, 1, 1, 1], "drug_concept_id": [8, nan, 8, 8]}
+    given |= {"days_supply": [7, 7, nan, 7]}
+    for name, values in given.items():
+        values = pa.array(map(float, values), from_pandas=False)
+        drugs = drugs.set_column(drugs.column_names.index(name), name, values)
+    database = Database(tables | {"drug_exposure": drugs})
+    drawn = database.cohort({"drug": [8]}, first_only=False)
+    assert spans(drawn) == [(1, "2014-01-01", "2014-01-01"), (1, "2015-01-01", "2015-01-07")]
+
+
 def test_two_databases_of_one_connection():
     connection = duckdb.connect()
     for schema, day in (("early", "2010-01-01"), ("late", "2012-06-01")):

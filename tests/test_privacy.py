@@ -340,10 +340,10 @@ def test_programmes_that_are_none_are_refused(rows, programme, case):
 def test_programmes_are_shown_as_they_are(programme):
     """Who approves one at a terminal sees what could move its cursor, or hide words."""
     names = (*NAMES[:2], "C.\x1b[8m\u202e")
-    then = json.dumps([["wald", {"level=0.95).\n": 1}]])
+    then = json.dumps([["wald", {"level": "0.95).\n"}]])
     shown = str(replace(programme, sites=names, then=then))
     assert shown.splitlines()[0].endswith(r"A, B, C.\x1b[8m\u202e.")
-    assert shown.splitlines()[2] == r"Then wald(level=0.95).\n=1)."
+    assert shown.splitlines()[2] == r"Then wald(level='0.95).\n')."
 
 
 def test_labels_that_fill_a_sites_memory_are_refused(rows, programme):

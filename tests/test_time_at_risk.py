@@ -181,6 +181,19 @@ def test_kinds_on_one_day_and_empty_tables():
     assert len(nobody.table) == 0 and {"event", "time"} <= {*nobody.table.columns}
 
 
+@pytest.mark.parametrize("nothing", [None, np.nan, pd.NA, pd.NaT, "a stream"])
+def test_columns_and_streams_without_an_entry(nothing):
+    """... of whatever type, as drivers of databases give them."""
+    persons, events = small()
+    expected = time_at_risk(persons, events.iloc[:0]).table["time"].tolist()
+    given = pa.Table.from_pandas(events)[:0].to_reader()
+    is_stream = isinstance(nothing, str)
+    if not is_stream:
+        persons["left"], given = nothing, events.iloc[:0].astype(object)
+    options = {} if is_stream else {"censor": "left"}
+    assert time_at_risk(persons, given, **options).table["time"].tolist() == expected
+
+
 @pytest.mark.parametrize("form", ["polars", "arrow", "python dates", "with hours", "parquet"])
 def test_tables_and_dates_of_other_kinds(form, tmp_path):
     persons, events = small()

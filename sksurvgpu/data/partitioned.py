@@ -8,6 +8,7 @@ Where rows are in partitions, `partitions.dask.as_rows` gives their handle.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from .vectors import check_order
@@ -34,6 +35,18 @@ def refuse_partitions(
 ) -> NoReturn:
     """Refuse what needs rows that are in partitions."""
     raise ValueError(f"`X` is in partitions, and {what}; {instead}.")
+
+
+def index_of(X: Any) -> Any:
+    """Labels of the rows of a table, brought to memory where it is Dask's; None without any."""
+    index = getattr(X, "index", None)
+    return index.compute() if hasattr(index, "compute") else index
+
+
+def check_order_beside(X: Any, **given: Any) -> None:
+    """Refuse what is in memory, and has the labels of X, a table of Dask, in another order."""
+    if any(hasattr(getattr(value, "index", None), "equals") for value in given.values()):
+        check_order(X=SimpleNamespace(index=index_of(X)), **given)
 
 
 def require_in_memory(X: Any) -> Any:

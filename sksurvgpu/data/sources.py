@@ -324,7 +324,8 @@ def _open_stream(table, name):
         )
     import pyarrow
 
-    return iter(pyarrow.RecordBatchReader.from_stream(table))
+    batches = pyarrow.RecordBatchReader.from_stream(table)
+    return chain([batches.schema.empty_table()], batches)  # which may be none
 
 
 def _open_chunks(chunks, name):

@@ -21,7 +21,7 @@ from ..backends import to_host
 from ..backends.sums.pattern import PartRows
 from ..backends.sums.recipes import count_units
 from ..data.design.columns import build_design
-from ..data.partitioned import in_partitions
+from ..data.partitioned import check_order_beside, in_partitions
 from ..data.vectors import check_labels, check_order
 from ..partitions.dask import as_rows
 from ..partitions.handles import check_split
@@ -167,9 +167,10 @@ def to_memory(X=None, **given):
     """Arguments of a score, in the order of X; those in partitions are brought to memory."""
     for name, value in given.items():
         if in_partitions(value):
-            given[name] = np.asarray(_beside(X, value, name).map(np.asarray))
-    if not in_partitions(X):
-        check_order(X=X, **given)
+            rows = _beside(X, value, name)
+            has_labels = hasattr(getattr(value, "index", None), "compute")
+            given[name] = value.compute() if has_labels else np.asarray(rows.map(np.asarray))
+    check_order_beside(X, **given)
     return tuple(given.values())
 
 

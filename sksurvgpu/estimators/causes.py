@@ -4,12 +4,7 @@ import numpy as np
 from pandas import DataFrame, Index
 
 from ..data.checks import check_horizons
-from ..data.outcomes.fields import (
-    check_event_of_interest,
-    labels_of,
-    pack,
-    read_survival,
-)
+from ..data.outcomes.fields import check_event_of_interest, labels_of, pack, read_survival
 from ..data.partitioned import check_in_memory, require_in_memory
 from ..metrics.competing import concordance_competing
 from ._docs import documented

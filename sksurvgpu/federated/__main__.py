@@ -145,11 +145,15 @@ def _ask_user(programme):
 
 def run_coordinator(folder, waiting, *, sites, estimator, parameters, grid, out, **options):
     """Fit, and write the coefficients."""
+    if not Path(out).resolve().parent.is_dir():
+        raise ValueError(f"`--out` {out!r} is in a folder that is not there; make it first.")
     model = getattr(import_module("sksurvgpu"), estimator)(**parameters)
     boxes = {name: Mailbox(folder, name, **waiting) for name in sites}
     send = {name: partial(_send, box, name == sites[-1]) for name, box in boxes.items()}
     if grid is not None:
         first, last, step = grid
+        if not (step > 0 and first <= last):
+            raise ValueError(f"`--grid` is {grid}; pass FIRST LAST STEP, as in 50 1000 50.")
         options["grid"] = np.arange(first, last + step / 2, step)
     with only_one(folder):
         coordinator = Coordinator(model, send, **options)

@@ -5,6 +5,7 @@ Work is counted in numbers that are read, a billion of which take about a second
 
 import json
 import logging
+from inspect import signature
 
 import numpy as np
 
@@ -18,8 +19,12 @@ TOO_MANY_CELLS = f"strata times `grid` are more than {MOST_CELLS:,} cells; take 
 journal = logging.getLogger(__name__)
 
 
-def check_model(model, design, rules) -> str:
+def check_model(model, arguments, rules) -> str:
     """Refuse a model that cannot be, or that cuts time into many pieces; its text."""
+    design, takes = arguments["X"], {*signature(model.fit).parameters, "cluster"}
+    for name in sorted(set(arguments) - takes):
+        kind = type(model).__name__
+        raise NotReleasedError(f"its rows have `{name}`, which {kind} does not take")
     try:
         text = model_text(model)
         terms = outline_of(json.loads(text), design.n_columns, design.names).terms

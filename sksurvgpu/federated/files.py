@@ -68,7 +68,7 @@ class Mailbox:
         """Look into the folder until something is there."""
         until = time.monotonic() + self._timeout
         while not is_there():
-            if time.monotonic() > until:
+            if not time.monotonic() <= until:  # or that is nan
                 raise TimeoutError(f"waited {self._timeout:g} s for {what}.")
             self._wait()
 

@@ -73,10 +73,11 @@ class Post:
     def ask(self, content, kind) -> dict[str, Any]:
         """Answers of all sites to one message, which are of a kind."""
         self.n_exchanges += 1
-        if not (self.said and self.said[-1] is content):
+        goes_on = bool(self.said) and self.said[-1] is content
+        if not goes_on:
             self._keep(content)
-        found = self._exchange(dict.fromkeys(self.names, content))
-        for name in [name for name in found if isinstance(found[name], Lost)]:
+        found = self._exchange(dict.fromkeys(self.names, content), goes_on)
+        for name in [name for name in found if isinstance(found[name], Lost | Refused)]:
             found[name] = self._tell_again(name)
         for name, answer in found.items():
             if not isinstance(answer, kind):
@@ -101,7 +102,7 @@ class Post:
                 return answers[-1]
         raise RuntimeError(f"site {name!r} is started again and again; see its log.")
 
-    def _exchange(self, contents):
+    def _exchange(self, contents, goes_on=False):
         # No two messages are the same, so that no answer is that to another one.
         data = {
             name: encode(content, site=name, about=os.urandom(16).hex())
@@ -114,7 +115,8 @@ class Post:
             found[name] = self.open(name, answer)
             self.bytes_up += len(answer)
             del self._waits[name]
-            if isinstance(found[name], Refused):
+            # A fit may go on that was stopped while a site was told all again.
+            if isinstance(found[name], Refused) and not goes_on:
                 raise RefusedError(f"site {name!r} refused: {printable(found[name].reason)}.")
         missing = sorted(set(data).difference(found))
         if missing:

@@ -203,6 +203,18 @@ def _unpack(packed):
     return kind(**given)
 
 
+def _check_options(name, options):
+    """Refuse options of a function before the fit that it follows: those of `fit` are of rows."""
+    import sksurvgpu
+
+    whole = inspect.signature(getattr(sksurvgpu, name))
+    *own, _ = whole.parameters.values()
+    try:
+        whole.replace(parameters=own).bind("estimator", "X", "y", **options)
+    except TypeError as error:
+        raise ValueError(f"{name}, which follows its fit: {error}") from None
+
+
 def then_of(text: str) -> list[tuple[str, dict]]:
     """Functions that follow the fit, with their options; ValueError if there is no such."""
     try:
@@ -218,6 +230,7 @@ def then_of(text: str) -> list[tuple[str, dict]]:
     if "cluster" in given:
         raise ValueError("`cluster` is of rows; have each site give it, as `Site(cluster=)`")
     for name, options in found:
+        _check_options(name, options)
         _check_counts(options)
         if name == "bootstrap":
             _check_seed(options.get("random_state"), name)

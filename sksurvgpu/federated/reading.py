@@ -156,9 +156,11 @@ class Reader:
         return self._absent[1]
 
     def check_classes(self, rows) -> None:
-        """Refuse classes of few rows."""
+        """Refuse classes of few rows, and one alone: that some row is of the other is not told."""
         least = self._rules.min_rows
-        if "class_totals" in rows.told and find_rare([rows.outcome.value], None, least):
+        if "class_totals" in rows.told and (
+            len(rows.told["classes"]) < 2 or find_rare([rows.outcome.value], None, least)
+        ):
             raise NotReleasedError(f"it has fewer than {least} rows of a class")
 
     def check_lanes(self, rows) -> None:

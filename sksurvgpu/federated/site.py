@@ -34,6 +34,7 @@ from .wire import Add, Begin, Lost, Refused, Seal, Start, encode, read
 
 MESSAGES = (Begin, Seal, Start, Add)
 LEAST_SECRET = 16  # bytes
+OF_FIT = {"sample_weight", "strata", "exposure", "offset", "censoring_groups", "cluster"}
 journal = logging.getLogger(__name__)
 
 
@@ -97,6 +98,8 @@ class Site:
         self, X, y, *, rules=None, name=None, key=None, peers=None, ledger=None, log=None,
         secret=None, **arguments,
     ):  # fmt: skip
+        for name in sorted(set(arguments) - OF_FIT):
+            raise TypeError(f"`{name}` is no argument of a fit; {sorted(OF_FIT)} are.")
         given = {"y": y} | {key: value for key, value in arguments.items() if value is not None}
         check_order(X=X, **given)
         self._arguments = {"X": build_design(X)}
@@ -256,7 +259,7 @@ class Site:
         except (ValueError, TypeError, IndexError) as error:  # also of a grid that is none
             reason = str(error).removesuffix(".")
             raise NotReleasedError(f"{reason}; install the same version everywhere") from None
-        return check_model(model, self._arguments["X"], rules)
+        return check_model(model, self._arguments, rules)
 
     def _settle(self, programme, model):
         """Keep what was agreed to, of which there is not much in a site's life."""

@@ -146,9 +146,7 @@ def require_intercept(estimator, X) -> None:
 def check_whole_clusters(prepared, estimator):
     """Refuse clusters that are divided among partitions, or a single one."""
     owner = prepared.check_subjects(
-        estimator,
-        "cluster",
-        "scores are added up by cluster where the rows are",
+        estimator, "cluster", "scores are added up by cluster where the rows are"
     )
     if owner is not None and len(owner) < 2:
         raise ValueError(ONE_CLUSTER.format(next(iter(owner)), prepared.problem.given.n_rows))

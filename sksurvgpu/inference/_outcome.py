@@ -19,6 +19,7 @@ from ..data.design.units import check_magnitudes, find_centers, moved
 from ..data.options import choice
 from ..data.outcomes.classes import TwoClasses
 from ..data.outcomes.fields import pack
+from ..data.partitioned import index_of
 from ..data.vectors import as_vector, check_labels, check_order, check_row_values, encode
 from ..estimators._columns import read_columns
 from ..estimators._partition import to_memory
@@ -82,7 +83,7 @@ class SharedInput:
 
     def __init__(self, estimator, X, columns, intervals, level, given):
         fit_params = {key: value for key, value in given.items() if key != "at_risk"}
-        self._index = getattr(X, "index", None)  # which no Design has
+        self._index = index_of(X)  # which no Design has
         # outcomes share X, so that transformers do not learn from them
         opened = open_copy(estimator, X, None, "fit_outcomes", fit_params, may_choose=True)
         self.model, _, X = opened

@@ -64,6 +64,7 @@ ALWAYS = "person", "observation_period", "concept"
 DATES = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 NUMBERS = (*INTEGERS, *(f"U{kind}" for kind in INTEGERS), "FLOAT", "DOUBLE", "DECIMAL")
+APART = {"FLOAT": 2**24, "DOUBLE": 2**53}  # whole numbers below are kept apart
 # What columns hold by how their names end; others hold numbers.
 KINDS = {"date": ("dates", DATES), "name": ("texts", ("VARCHAR",))}
 
@@ -148,6 +149,7 @@ def open_tables(source, schema) -> Tables:
     for name, columns in COLUMNS.items():
         if name in places:
             _check_table(name, places[name].columns, columns)
+            places[name] = _in_whole_numbers(connection, name, places[name])
         elif name in ALWAYS:
             there = ", ".join(places) or "none that it should have"
             raise ValueError(f"the database has no table {name!r}; of its tables, {there}.")
@@ -241,3 +243,25 @@ def _check_table(name, columns, required):
         what, kinds = KINDS.get(column.rpartition("_")[2], ("numbers", NUMBERS))
         if kind not in (*kinds, '"NULL"'):  # of columns without an entry
             raise TypeError(f"table {name!r} has {kind} in {column!r}; pass {what}.")
+
+
+def _in_whole_numbers(connection, name, place):
+    """A table of whole numbers: frames with gaps, and files of them, have floating point."""
+    kinds = {c: place.columns.get(c) for c in (*COLUMNS[name], *OPTIONAL)}
+    kinds = {column: kind for column, kind in kinds.items() if kind in APART}
+    for column in (column for column in kinds if column.endswith("_id")):
+        is_wrong = f"{column} <> floor({column}) OR abs({column}) >= {APART[kinds[column]]}"
+        [n] = connection.execute(
+            f"SELECT count(*) FROM {place.path} WHERE NOT isnan({column}) AND ({is_wrong})"
+        ).fetchone()
+        if n:
+            raise ValueError(
+                f"table {name!r} has {n:,} number(s) in {column!r} that are not whole, or so large "
+                f"that {kinds[column]} does not keep them apart; pass integers."
+            )
+    if not kinds:
+        return place
+    view = f"sksurvgpu_{name}_{next(_numbers)}"
+    whole = ", ".join(f"CASE WHEN isfinite({c}) THEN CAST({c} AS BIGINT) END AS {c}" for c in kinds)
+    connection.execute(f"CREATE TEMP VIEW {view} AS SELECT * REPLACE ({whole}) FROM {place.path}")
+    return Place(view, place.columns | dict.fromkeys(kinds, "BIGINT"))

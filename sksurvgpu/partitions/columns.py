@@ -19,7 +19,7 @@ from ..backends.sums.messages import Apply, Description
 from ..backends.sums.opening import check_descriptions
 from ..data.design.columns import build_design
 from ..data.design.sums import GroupSums, sum_by_group
-from ..data.partitioned import in_partitions, refuse_partitions
+from ..data.partitioned import check_order_beside, in_partitions, refuse_partitions
 from ..data.vectors import check_order, check_unmasked, to_host
 from .dask import as_rows
 from .handles import open_engine
@@ -50,6 +50,7 @@ class ColumnsInPartitions:
 
     def __init__(self, X, beside: Mapping[str, Any], n_threads: int):
         far = {name: as_rows(value, name) for name, value in beside.items() if in_partitions(value)}
+        check_order_beside(X, **{name: v for name, v in beside.items() if name not in far})
         self._engine = open_engine({"X": as_rows(X), **far}, None, n_threads)
         self._ends = np.zeros(1, np.int64)
         try:

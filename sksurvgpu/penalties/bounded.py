@@ -11,13 +11,7 @@ import numpy as np
 from numba import njit
 
 from .base import Formulas, Kernels, kernels_of, rescaled
-from .elastic_net import (
-    ElasticNet,
-    Strengths,
-    elastic_net_piece,
-    elastic_net_value,
-    soft_threshold,
-)
+from .elastic_net import ElasticNet, Strengths, elastic_net_piece, elastic_net_value, soft_threshold
 
 
 class Bounded(NamedTuple):

@@ -12,13 +12,7 @@ from pandas import DataFrame, concat
 from .._journal import read_part
 from .._tables import Result, counted
 from .comparison import unpack
-from .diagnostics import (
-    DIAGNOSTICS_OF,
-    SERIES_DIAGNOSTICS_OF,
-    calibrate_lines,
-    judge,
-    judge_lines,
-)
+from .diagnostics import DIAGNOSTICS_OF, SERIES_DIAGNOSTICS_OF, calibrate_lines, judge, judge_lines
 from .document import outcomes_of
 from .page import write_page
 from .series import COUNTS as SERIES_COUNTS

@@ -177,7 +177,7 @@ def _warn_of_empty(n_empty):
     if n_empty:
         warn(
             f"`covariates` has {n_empty:,} line(s) that stop where they start, and are left out; "
-            "pass ends='inclusive' if times are days and the last one counts, or drop such lines.",
+            "pass ends='inclusive' if times are days and the last one counts, or drop such lines."
         )
 
 
@@ -205,9 +205,7 @@ def _closed(lines, periods, rank, policy):
     """Lines by person and start, all with a stop, and how many had none."""
     origin = periods.origin[lines.unit] if periods.calendar else 0.0
     lines = lines._replace(
-        column=rank[lines.column],
-        start=lines.start - origin,
-        stop=lines.stop - origin,
+        column=rank[lines.column], start=lines.start - origin, stop=lines.stop - origin
     )
     n_open = int(np.count_nonzero(np.isnan(lines.stop)))
     if n_open:

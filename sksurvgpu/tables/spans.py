@@ -12,14 +12,7 @@ from ..data.sources import open_source
 from .cutting import Spans
 from .ids import as_ids, id_at, is_missing
 from .numbering import Ids
-from .reading import (
-    BATCH_SIZE,
-    DEFAULT_VALUE,
-    LineCounts,
-    LineReader,
-    Persons,
-    require,
-)
+from .reading import BATCH_SIZE, DEFAULT_VALUE, LineCounts, LineReader, Persons, require
 from .times import TimeReader, show_time
 
 # The arguments that name the columns of lines, and what else could be done without a column.

@@ -86,6 +86,8 @@ class TimeReader:
 
     def read(self, series: nw.Series, label: str) -> np.ndarray:
         """Times of a column as float64, NaN where one is missing."""
+        if series.null_count() == len(series):
+            return np.full(len(series), np.nan)  # drivers give what has no entry any type
         times, calendar = read_times(series, label)
         check_alike(label, calendar, self._others, self.calendar)
         self.calendar = calendar

@@ -15,14 +15,7 @@ import numpy as np
 from ...exceptions import NothingToCompareError
 from ..checks import check_exposure, check_positive
 from ..partitioned import outcome_in_partitions
-from ..vectors import (
-    check_flags,
-    check_labels,
-    check_row_values,
-    check_whole,
-    encode,
-    from_objects,
-)
+from ..vectors import check_flags, check_labels, check_row_values, check_whole, encode, from_objects
 from .fields import (
     ValueOfRows,
     check_named,

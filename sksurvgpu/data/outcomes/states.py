@@ -14,14 +14,7 @@ from pandas import DataFrame, Index, isna
 from ..._warnings import warn
 from ..by_column import similar
 from ..vectors import as_vector, check_labels, check_length, check_order, encode, to_host
-from .fields import (
-    check_named,
-    checked_items,
-    choose_strata,
-    labelled,
-    labels_of,
-    pack,
-)
+from .fields import check_named, checked_items, choose_strata, labelled, labels_of, pack
 
 ROUNDING = 64 * np.finfo(float).eps
 FIELDS = ("destination", "time", "origin", "start", "subject")
