@@ -134,6 +134,8 @@ def warm_up(estimators=None, *, backend="cpu", device=0) -> None:
     choose(backend, device=device)
     known = {type(make()) for _, make, *_ in _models()} | {*_SAMPLERS}
     models = known if estimators is None else estimators
+    if isinstance(models, type):
+        raise TypeError(f"`estimators` is a class, must be a list; pass [{models.__name__}].")
     if unknown := [model for model in models if model not in known]:
         names = ", ".join(sorted(model.__name__ for model in known))
         raise ValueError(f"`estimators` has {unknown[0]!r}, which is none of the models {names}.")

@@ -10,6 +10,7 @@ from mistakes import check
 from sksurvgpu.data.by_column import check_penalty_factor, check_time_varying
 from sksurvgpu.data.checks import check_offset, check_sample_weight
 from sksurvgpu.data.design.columns import build_design
+from sksurvgpu.data.outcomes.counts import matched
 from sksurvgpu.data.outcomes.survival import as_sksurv, read_outcome, surv
 
 NAMES = np.array(["age", "sex", "dose"], dtype=object)
@@ -289,6 +290,11 @@ OUTCOMES = {
         lambda: as_sksurv(np.ones(3)),
         TypeError,
         "`y`...float64...structured array...sksurvgpu.surv(event, time)",
+    ),
+    "y of another model for metrics": (
+        lambda: as_sksurv(matched([1, 0], [0, 0])),
+        TypeError,
+        "`y`...'case'...'stratum'...of matched...sksurvgpu.surv(event, time)",
     ),
     "y two-dimensional": (
         lambda: read_outcome(Y[:, None]),

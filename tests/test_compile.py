@@ -318,6 +318,8 @@ def test_the_exact_algorithm_is_compiled_for_the_cpu(backend, has_exact):
 
 
 def test_what_cannot_be_compiled_is_refused(monkeypatch):
+    with pytest.raises(TypeError, match=r"`estimators` is a class.*pass \[CoxLassoCCD\]"):
+        warm_up(CoxLassoCCD)
     with pytest.raises(ValueError, match=r"none of the models BayesianLasso, .*CoxLassoCCD"):
         warm_up([Design])
     with pytest.raises(ValueError, match="'auto', must be"):

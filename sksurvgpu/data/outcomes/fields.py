@@ -166,7 +166,7 @@ def read_survival(
     check_structured(y, builder, EVENT_TIME, name)
     check_rows(y, n_rows, name, may_lack=may_lack)
     event_field, time_field, *others = y.dtype.names
-    _check_names(builder, name, event_field, time_field, others)
+    check_names(builder, name, event_field, time_field, others)
     if no_start and "start" in others:
         raise ValueError(f"`{name}` has a field 'start', but {no_start}")
     event, dtype = y[event_field], y.dtype[0]
@@ -190,7 +190,8 @@ def read_survival(
     return items
 
 
-def _check_names(builder, name, event_field, time_field, others):
+def check_names(builder, name, event_field, time_field, others):
+    """Check that fields are those of a survival outcome."""
     other_builder = OTHER_BUILDERS.get((event_field, time_field))
     if other_builder is not None:  # the names of a survival outcome are free, so it might pass
         raise TypeError(

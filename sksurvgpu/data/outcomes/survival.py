@@ -16,6 +16,7 @@ from ..vectors import check_flags, encode
 from .fields import (
     EVENT_TIME,
     check_event_of_interest,
+    check_names,
     check_structured,
     checked_items,
     pack,
@@ -174,7 +175,8 @@ def as_sksurv(y, *, event_of_interest=None) -> np.ndarray:
           dtype=[('event', '?'), ('time', '<f8')])
     """
     check_structured(y, "surv", EVENT_TIME)
-    event_field, time_field = y.dtype.names[:2]
+    event_field, time_field, *others = y.dtype.names
+    check_names("surv", "y", event_field, time_field, others)
     event = y[event_field]
     if event.dtype.kind in "iu" and event_of_interest is None:
         raise ValueError(
