@@ -54,11 +54,13 @@ GroupedFolded = namedtuple("GroupedFolded", [*Grouped._fields, "flat", "knot", "
 
 
 @njit(error_model="numpy")
-def _times(matrix, at, x, size, row):
-    total = 0.0
+def _add_rows(matrix, at, x, out, size):
+    """Add x'M to `out`, of a block's matrix: by rows, which the processor adds many at a time."""
     for q in range(size):
-        total += matrix[at + row * size + q] * x[q]
-    return total
+        row, scale = matrix[at + q * size : at + (q + 1) * size], x[q]
+        if scale != 0.0:
+            for s in range(size):
+                out[s] += row[s] * scale
 
 
 @njit(error_model="numpy")
@@ -103,16 +105,16 @@ def norm_of_minimum(q, c, i, level):
 def to_minimum(z, x, c, i, work):
     """Move x to the minimum over a block of which only the norm is penalized."""
     size, at, level = c.size[i], c.at[i], c.l1[c.member[i]]
-    for s in range(size):
-        total = 0.0
-        for p in range(size):
-            total += c.vectors[at + p * size + s] * z[p]
-        work[s] = total
+    work[:size] = 0.0
+    _add_rows(c.vectors, at, z, work, size)
     r = norm_of_minimum(work, c, i, level)
     for s in range(size):
         work[s] *= r / (c.eigenvalues[i + s] * r + level)
     for s in range(size):
-        x[s] = _times(c.vectors, at, work, size, s)
+        row, total = c.vectors[at + s * size : at + (s + 1) * size], 0.0
+        for q in range(size):
+            total += row[q] * work[q]
+        x[s] = total
 
 
 def _shrink(x, c, i, bound, work):
@@ -132,8 +134,10 @@ def _by_steps(z, x, c, i, work):
     size, at, first = c.size[i], c.at[i], 0.0
     bound = c.eigenvalues[i + size - 1]
     for count in range(MOST_STEPS):
+        work[:size] = 0.0
+        _add_rows(c.matrix, at, x, work, size)
         for s in range(size):
-            work[s] = bound * x[s] + z[s] - _times(c.matrix, at, x, size, s)
+            work[s] = bound * x[s] + z[s] - work[s]
         change = shrink(x, c, i, bound, work)  # noqa: F821 (bound)
         first = change if count == 0 else first
         if change <= SETTLED * first:
@@ -149,8 +153,7 @@ def _block_minimum(gradient, x, c, i, work):
             work[s] = bound * x[s] + gradient[s]
         shrink(x, c, i, bound, work)  # noqa: F821 (bound)
         return bound
-    for s in range(size):
-        gradient[s] += _times(c.matrix, at, x, size, s)
+    _add_rows(c.matrix, at, x, gradient, size)
     if rests(gradient, c, i):  # noqa: F821
         for s in range(size):
             x[s] = 0.0
