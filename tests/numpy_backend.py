@@ -105,6 +105,14 @@ class Session:
         self._columns = columns
         return self._model(self._point, columns)[0][known:]
 
+    def factor(self, columns, known):
+        if known == 0:
+            self._point = self._here()
+        M = self._model(self._point, np.arange(self._X.shape[1]))[0]
+        values, vectors = np.linalg.eigh(M)
+        new, sign = columns[known:], np.where(values < 0.0, -1.0, 1.0)
+        return (vectors * np.sqrt(np.abs(values)))[new], sign, np.diag(M)[new]
+
     def sample(self, columns, n_rows):
         some = slice(None, None, max(1, len(self._X) // n_rows))
         X, h = self._X[some, columns], self._pattern.evaluate(self._here()).h[some]

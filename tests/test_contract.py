@@ -72,8 +72,9 @@ ROOMS = {  # by the operation that takes the only base which fits may have there
     "curvature": Room(0.0),
     "sample": Room(**SMALL, bases=("sample",)),
     "matrix": Room(**SMALL, bases=("matrix",)),
+    "factor": Room(**SMALL, bases=("matrix",), terms=0.0),
 }
-TAKEN = {"curvature", "sample", "matrix"}
+TAKEN = {"curvature", "sample", "matrix", "factor"}
 
 
 class TestFits:
@@ -179,6 +180,19 @@ def check_evaluation(found, expected, p):
         near(*map(np.exp, baselines))
 
 
+def matrix_of_factor(session, columns):
+    """The matrix that a factor stands for, taken in two parts."""
+    first, sign, size = session.factor(columns[:2], 0)
+    session.attempt(np.ones(len(columns)), columns, np.inf)  # it stays where it was taken
+    session.evaluate_trial()
+    rest, _, more = session.factor(columns, 2)
+    rows = np.vstack([first, rest])
+    matrix = (rows * sign) @ rows.T
+    near(np.diag(matrix), np.append(size, more))
+    session.evaluate()
+    return matrix
+
+
 def least_eigenvalue(matrix):
     """... in units of its largest entry."""
     return np.linalg.eigvalsh(matrix).min() / max(np.abs(matrix).max(), 1e-300)
@@ -251,6 +265,9 @@ class TestOperations:
         session.matrix(order[:2], 0)
         near(session.matrix(order, 2), M[2:])
         near(session.matrix(order[::-1], 0), M[::-1, ::-1])
+        if np.isfinite(session.room().terms):
+            near(matrix_of_factor(session, order), M)
+            near(matrix_of_factor(oracle, order), H)
         nothing, same = session.curvature(order[:0])
         assert nothing.shape == (0, 2) and same == total
         times = 2.0 if name in MODELS and MODELS[name].twice else 1.0
@@ -316,7 +333,7 @@ def test_names_of_a_device_s_session():
         (session,) = (node for node in body if getattr(node, "name", "") == of_rows)
         methods |= {n.name: n.args.args for n in session.body if isinstance(n, ast.FunctionDef)}
     for name, operation in NAMED.items():
-        if name == "sample":  # which no backend is asked for that holds matrices
+        if name in ("sample", "factor"):  # which no backend is asked for that holds matrices
             continue
         taken = [argument.arg for argument in methods[name]]
         assert taken[:2] == ["self", "fits"], name
@@ -352,7 +369,7 @@ class Distrustful:
         return call
 
 
-@pytest.mark.parametrize("base", ["curvature", "sample", "matrix"])
+@pytest.mark.parametrize("base", ROOMS)
 @pytest.mark.parametrize("name", BY_CYCLES)
 def test_nobody_writes_to_what_is_not_its_own(name, base):
     """Results are bit for bit those of a caller who overwrites nothing."""
@@ -378,7 +395,7 @@ def test_nobody_writes_to_what_is_not_its_own(name, base):
             np.testing.assert_array_equal(one.baseline, other.baseline)
             assert one.objective == other.objective
     rare = {"shorten", "evaluate", "evaluate_trial"}
-    assert served | rare >= (set(NAMED) - {"sample", "matrix", "count"}) | {base}
+    assert served | rare >= (set(NAMED) - TAKEN - {"count"}) | {base, "curvature"}
 
 
 @BY_FORM
