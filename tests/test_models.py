@@ -234,6 +234,13 @@ def test_woodbury():
             np.testing.assert_allclose(solve(right), np.linalg.solve(matrix, right), rtol=1e-10)
     diagonal[3] = -0.1
     assert minimize._low_rank(diagonal, least, rows, sign) is None
+    diagonal[3] = 1.0
+    for scale in (0.5, 2.0, 8.0, 64.0):
+        matrix = np.diag(diagonal) + rows @ np.diag(np.where(sign < 0, -scale, 1.0)) @ rows.T
+        scaled = rows * np.where(sign < 0, np.sqrt(scale), 1.0)
+        is_definite = np.linalg.eigvalsh(matrix)[0] > 0
+        assert is_definite == (scale < 8.0)
+        assert (minimize._low_rank(diagonal, least, scaled, sign) is not None) == is_definite
 
 
 @pytest.mark.parametrize("first", minimize.FIRST_TO_STOP)

@@ -5,8 +5,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lu_factor, lu_solve
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrs
 
 from .._compile import device, kernel, specialize
 from ..penalties.blocks import blocks_of_size, move_block_of, with_matrices
@@ -373,15 +372,23 @@ def _factor(block):
 
 
 def _low_rank(diagonal, least, rows, sign):
-    """Solve with a diagonal of at `least` so much and terms (Woodbury); None: it is negative."""
+    """Solve with a diagonal of at `least` so much and terms (Woodbury).
+
+    None where the sum is indefinite: by inertia, unless the inner matrix has as many negative
+    eigenvalues as there are signs.
+    """
     if diagonal.min() < -least.max():
         return None
     root = 1.0 / np.sqrt(np.maximum(diagonal, least))
     scaled = (rows.T * root).T
-    inner = lu_factor(np.diag(sign) + scaled.T @ scaled, overwrite_a=True, check_finite=False)
+    inner, pivot, failed = dsytrf(np.diag(sign) + scaled.T @ scaled, lower=1)
+    alone = pivot > 0  # else two by two, one of which is negative
+    n_negative = np.count_nonzero(np.diagonal(inner)[alone] < 0) + np.count_nonzero(~alone) / 2
+    if failed or n_negative != np.count_nonzero(sign < 0):
+        return None
 
     def solve(right):
         right = (right.T * root).T
-        return ((right - scaled @ lu_solve(inner, scaled.T @ right)).T * root).T
+        return ((right - scaled @ dsytrs(inner, pivot, scaled.T @ right, lower=1)[0]).T * root).T
 
     return solve
