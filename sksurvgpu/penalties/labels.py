@@ -92,13 +92,13 @@ def _origins(names, inputs, prefix_sep):
 
     A level "b" of "arm" and a column "arm_b" are told apart by where they are.
     """
+    place = {own: k for k, own in reversed(list(enumerate(inputs)))}
     found, last = [], len(inputs)
     for name in reversed(names):
-        fitting = [
-            k for k, own in enumerate(inputs) if name == own or name.startswith(own + prefix_sep)
-        ]
-        fitting = [k for k in fitting if k <= last] or fitting
-        best = max(fitting, key=lambda k: len(inputs[k]), default=None)
+        ends = [at for at in range(len(name)) if name.startswith(prefix_sep, at)]
+        owners = [name[:at] for at in [len(name), *reversed(ends)]]
+        fitting = [place[own] for own in owners if own in place]
+        best = next((k for k in fitting if k <= last), next(iter(fitting), None))
         found.append(None if best is None else inputs[best])
         last = last if best is None else best
     return found[::-1]
