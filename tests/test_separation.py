@@ -511,6 +511,17 @@ def test_columns_that_separate_by_themselves_need_no_program(monkeypatch):
         assert np.flatnonzero(fitted.infinite_).tolist() == [1, 4]
 
 
+def test_curvature_that_vanishes_overflows_nothing():
+    """Predictors of -700 leave a separating column a curvature that has no inverse."""
+    rng = np.random.default_rng(5)
+    X, code = rng.normal(size=(60, 8)), rng.random(60) < 0.1
+    y = surv((rng.random(60) < 0.4) & ~code, rng.exponential(size=60).round(2) + 0.01)
+    model = CoxLassoCCD(penalty_factor={0: 0.0, 1: 0.0})
+    with pytest.warns(ConvergenceWarning, match=INFINITE) as caught:
+        fit_path(model, np.column_stack([code, X]), y, n_alphas=20)
+    assert {warning.category for warning in caught} == {ConvergenceWarning}
+
+
 @pytest.mark.filterwarnings("ignore:Coefficients of unpenalized columns are infinite")
 def test_rows_beside_a_separating_column_keep_their_part():
     """Censoring curves are of all rows, and the weight of a matched row is that of its set."""

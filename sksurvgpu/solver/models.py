@@ -274,7 +274,7 @@ class OwnMatrix(LocalModel):
         """Whether the matrix itself has the last pair, nearly."""
         for pair in self._secants.pairs[-1:]:
             step, change = pair.step[self.columns], pair.change[self.columns]
-            known = ~np.isnan(change) & (self.curvature > 0.0)
+            known = ~np.isnan(change) & (self.curvature > np.finfo(float).tiny)
             inverse = np.divide(1.0, self.curvature, out=np.zeros(len(known)), where=known)
             change = np.where(known, change, 0.0)
             error = np.where(known, change - self._times(step), 0.0)
