@@ -452,8 +452,9 @@ def test_groups_are_those_of_names(source):
         groups_from(pl.DataFrame({name: [1] for name in NAMES})),
         np.array([None, "s", "s", "a", "a", "b", "b", None], dtype=object),
         pd.Series([None, "s", "s", "a", "a", "b", "b", None], NAMES, dtype="string")[::-1],
+        {"arm": pd.Index(NAMES[1:3]), "drug": pd.Series(NAMES[3:5]), "x": frozenset(NAMES[5:7])},
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_ways_to_name_groups(groups):
     table = pd.DataFrame(X.toarray()[:, :8], columns=NAMES)

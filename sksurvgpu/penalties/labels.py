@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from itertools import chain
 
 import numpy as np
-from pandas import NA
+from pandas import NA, Index, Series
 
 from ..data.by_column import by_column, by_name, find_columns
 
+COLUMNS = list | tuple | np.ndarray | set | frozenset | Index | Series
 CODED = re.compile(r"(.+?)(?:\[.*\]|=.*)")  # C(x)[T.a], x[a], x=a
 FORMS = (
     "a label for each column (None where it has no group), a dictionary {column: label} or "
@@ -96,8 +97,7 @@ def _origins(names, inputs, prefix_sep):
     found, last = [], len(inputs)
     for name in reversed(names):
         ends = [at for at in range(len(name)) if name.startswith(prefix_sep, at)]
-        owners = [name[:at] for at in [len(name), *reversed(ends)]]
-        fitting = [place[own] for own in owners if own in place]
+        fitting = [place[name[:at]] for at in [len(name), *reversed(ends)] if name[:at] in place]
         best = next((k for k in fitting if k <= last), next(iter(fitting), None))
         found.append(None if best is None else inputs[best])
         last = last if best is None else best
@@ -192,7 +192,7 @@ def _by_label(groups, n_columns):
 
 
 def _by_mapping(groups, n_columns, names):
-    lists = [isinstance(value, list | tuple | np.ndarray | set) for value in groups.values()]
+    lists = [isinstance(value, COLUMNS) for value in groups.values()]
     found = [None] * n_columns
     if not all(lists):
         if any(lists):
@@ -210,7 +210,7 @@ def _by_mapping(groups, n_columns, names):
             if found[j] is not None:
                 raise ValueError(
                     f"`groups` has column {column!r} in {found[j]!r} and in {label!r}; a column "
-                    "belongs to one group: choose, or give X the column twice."
+                    "belongs to one group: choose, or give X a copy of it under another name."
                 )
             found[j] = label
     return found
