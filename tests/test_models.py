@@ -220,27 +220,43 @@ def test_steps_on_supports_are_newtons(name, monkeypatch):
     np.testing.assert_array_equal(family.clip(ends[0]), ends[0])
 
 
-def test_woodbury():
+@pytest.mark.parametrize("weak", [[], [3], [0, 3]], ids=len)
+def test_woodbury(weak):
+    """As by the matrix, also where the diagonal does not hold some columns."""
     rng = np.random.default_rng(4)
-    diagonal, rows, slope = 1.0 + rng.random(P), rng.normal(size=(P, 4)), rng.normal(size=P)
-    sign = np.array([1.0, -1.0, 1.0, -1.0])
-    rows[:, sign < 0] *= 0.2
-    least = np.full(P, 1e-3)
-    for own in (diagonal[3], 0.0):
-        diagonal[3] = own
-        matrix = np.diag(np.maximum(diagonal, least)) + rows @ np.diag(sign) @ rows.T
-        solve = minimize._low_rank(diagonal, least, rows, sign)
-        for right in (slope, rng.normal(size=(P, 3))):
-            np.testing.assert_allclose(solve(right), np.linalg.solve(matrix, right), rtol=1e-10)
-    diagonal[3] = -0.1
-    assert minimize._low_rank(diagonal, least, rows, sign) is None
-    diagonal[3] = 1.0
-    for scale in (0.5, 2.0, 8.0, 64.0):
-        matrix = np.diag(diagonal) + rows @ np.diag(np.where(sign < 0, -scale, 1.0)) @ rows.T
-        scaled = rows * np.where(sign < 0, np.sqrt(scale), 1.0)
-        is_definite = np.linalg.eigvalsh(matrix)[0] > 0
-        assert is_definite == (scale < 8.0)
-        assert (minimize._low_rank(diagonal, least, scaled, sign) is not None) == is_definite
+    share, rows, slope = 1.0 + rng.random(P), rng.normal(size=(P, 4)), rng.normal(size=P)
+    share[weak] = -1e-15  # by rounding
+    sign, scale = np.array([1.0, -1.0, 1.0, -1.0]), 10.0 ** rng.integers(-6, 7, size=P)
+    rows[:, sign < 0] *= 0.05
+    matrix, root = np.diag(share) + rows @ np.diag(sign) @ rows.T, np.sqrt(scale)
+    solve = minimize._low_rank(share, scale, (rows.T * root).T, sign)
+    for right in (slope, rng.normal(size=(P, 3))):
+        expected = (np.linalg.solve(matrix, right).T / root).T
+        np.testing.assert_allclose(solve((right.T * root).T), expected, rtol=1e-7)
+    for size in (1.0, 30.0, 1000.0):
+        terms = rows * np.where(sign < 0, np.sqrt(size), 1.0)
+        least = np.linalg.eigvalsh(np.diag(share) + (terms * sign) @ terms.T)[0]
+        found = minimize._low_rank(share, scale, (terms.T * root).T, sign)
+        assert (found is not None) == (least > 0)
+    assert least < 0
+
+
+@pytest.mark.parametrize("bend", [1e-3, 0.0, -0.1], ids=["held", "free", "concave"])
+def test_steps_where_the_diagonal_holds_nothing(bend, monkeypatch):
+    """By the matrix: digits of terms would not suffice; none where the penalty is concave."""
+    rng, calls = np.random.default_rng(5), []
+    model = draw_quadratic(rng, coupled=0, n_terms=2)
+    model = model._replace(alone=np.full(P, bend), rows=rng.normal(size=(P, 2)), sign=np.ones(2))
+    model = model._replace(curvature=np.diagonal(whole_of(model)).copy())
+    penalty = of(PENALTIES["lasso"])
+    coef, slope, _ = draw_start(rng, model, PENALTIES["lasso"])
+    for name in ("_low_rank", "_factor"):
+        plain = getattr(minimize, name)
+        monkeypatch.setattr(
+            minimize, name, lambda *call, n=name, f=plain: calls.append(n) or f(*call)
+        )
+    minimize._support_step(model, penalty, penalty.columns, coef, slope)
+    assert calls == {1e-3: ["_low_rank"], 0.0: ["_factor"], -0.1: []}[bend]
 
 
 @pytest.mark.parametrize("first", minimize.FIRST_TO_STOP)

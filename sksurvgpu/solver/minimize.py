@@ -20,6 +20,7 @@ MOST_ROUNDS, MOST_WORK, FEWEST_STEPS = 100, 1e10, 2
 # time (or one, which always gains), and of all, the share that may: they cost as much as a factor.
 FIRST_TO_STOP, MOST_STOPPED = (0.1, 0.0), 0.5
 REGULAR = 1e-10  # share of their curvature that holds columns back where the matrix is singular
+HELD = 1e-6  # share by which a diagonal must hold a column, or terms of low rank lose its digits
 
 
 class Quadratic(NamedTuple):
@@ -228,12 +229,6 @@ def _is_low(model, n_support):
     return not len(model.matrix) and len(model.sign) < n_support
 
 
-def _support(model, penalty, own, coef):
-    """Pieces around coefficients, and which of these keep to theirs."""
-    pieces = penalty.pieces(coef, own)
-    return pieces, (pieces.low < coef) & (coef < pieces.high) & (model.curvature > 0)
-
-
 def _left(model, penalty, own, coef, gradient, unit):
     """Largest slope that is left on the support: together, small moves may go far."""
     return _largest_slope(penalty.pieces(coef, own), model.curvature, coef, gradient, unit)
@@ -282,22 +277,13 @@ def _support_step(model, penalty, own, coef, gradient):
 
     Coefficients between two pieces, such as zeros of the lasso, stay.  The products that it took.
     """
-    pieces, support = _support(model, penalty, own, coef)
-    support = np.flatnonzero(support)
+    pieces = penalty.pieces(coef, own)
+    keeps = (pieces.low < coef) & (coef < pieces.high)
+    support = np.flatnonzero(keeps & (model.curvature > 0))
     if not len(support):
         return 0.0
     old, slope = coef[support], gradient[support] - pieces.right[support]
-    if _is_low(model, len(support)):
-        own_part, terms, sign = penalty.bends(support, pieces, coef, own)
-        diagonal = model.alone[support] + own_part
-        terms = np.hstack([model.terms[support], terms.toarray()])
-        sign = np.append(model.sign, sign)
-        solve = _low_rank(diagonal, REGULAR * model.curvature[support], terms, sign)
-        cost = float(len(support)) * len(sign) ** 2
-    else:
-        block = model.block(support)
-        penalty.add_curvature(block, support, pieces, coef, own)
-        solve, cost = _factor(block), len(support) ** 3 / 3
+    solve, cost = _solver(model, penalty, own, coef, support, pieces)
     reach = penalty.reach(coef, own)[support]
     low = np.maximum(pieces.low[support] - old, -reach)
     high = np.minimum(pieces.high[support] - old, reach)
@@ -314,6 +300,25 @@ def _support_step(model, penalty, own, coef, gradient):
             gradient -= change
             break
     return cost
+
+
+def _solver(model, penalty, own, coef, support, pieces):
+    """Function that solves the model on a support, None where a step has no end; its products."""
+    size = len(support)
+    if _is_low(model, size):
+        own_part, terms, sign = penalty.bends(support, pieces, coef, own)
+        terms = np.hstack([model.terms[support], terms.toarray()])
+        sign = np.append(model.sign, sign)
+        scale = model.curvature[support]
+        share = (model.alone[support] + own_part) / scale
+        n_terms = len(sign) + np.count_nonzero(share < HELD)
+        if n_terms < size:
+            return _low_rank(share, scale, terms, sign), float(size) * n_terms**2
+        if share.min() < -REGULAR:
+            return None, 0.0
+    block = model.block(support)
+    penalty.add_curvature(block, support, pieces, coef, own)
+    return _factor(block), size**3 / 3
 
 
 def _step(solve, slope, low, high, first):
@@ -371,24 +376,27 @@ def _factor(block):
     return None
 
 
-def _low_rank(diagonal, least, rows, sign):
-    """Solve with a diagonal of at `least` so much and terms (Woodbury).
+def _low_rank(share, scale, rows, sign):
+    """Solve with a diagonal, by its shares of a scale, and terms of low rank (Woodbury).
 
-    None where the sum is indefinite: by inertia, unless the inner matrix has as many negative
-    eigenvalues as there are signs.
+    Columns that the diagonal hardly holds would take the digits of all: as if it held them as their
+    scale, terms of their own let them go.  None where the sum is indefinite, by inertia: the inner
+    matrix has not as many negative eigenvalues as there are negative terms.
     """
-    if diagonal.min() < -least.max():
-        return None
-    root = 1.0 / np.sqrt(np.maximum(diagonal, least))
-    scaled = (rows.T * root).T
-    inner, pivot, failed = dsytrf(np.diag(sign) + scaled.T @ scaled, lower=1)
+    is_weak = share < HELD
+    weak, root = np.flatnonzero(is_weak), 1.0 / np.sqrt(scale * np.where(is_weak, 1.0, share))
+    unit = np.zeros((len(share), len(weak)))
+    unit[weak, np.arange(len(weak))] = 1.0
+    rows = np.hstack([(rows.T * root).T, unit])
+    inverse = np.append(sign, 1.0 / (share[weak] + REGULAR - 1.0))
+    inner, pivot, failed = dsytrf(np.diag(inverse) + rows.T @ rows, lower=1)
     alone = pivot > 0  # else two by two, one of which is negative
     n_negative = np.count_nonzero(np.diagonal(inner)[alone] < 0) + np.count_nonzero(~alone) / 2
-    if failed or n_negative != np.count_nonzero(sign < 0):
+    if failed or n_negative != np.count_nonzero(inverse < 0):
         return None
 
     def solve(right):
         right = (right.T * root).T
-        return ((right - scaled @ dsytrs(inner, pivot, scaled.T @ right, lower=1)[0]).T * root).T
+        return ((right - rows @ dsytrs(inner, pivot, rows.T @ right, lower=1)[0]).T * root).T
 
     return solve
