@@ -259,6 +259,13 @@ def test_steps_where_the_diagonal_holds_nothing(bend, monkeypatch):
     assert calls == {1e-3: ["_low_rank"], 0.0: ["_factor"], -0.1: []}[bend]
 
 
+@pytest.mark.parametrize(("coupled", "of_terms"), [(5, 2 * 3), (0, P + 3)])
+def test_what_a_pass_costs(coupled, of_terms):
+    """With more for terms beside a matrix, passes were too few where it is not quite convex."""
+    model = draw_quadratic(np.random.default_rng(0), coupled)
+    assert minimize._costs(model, 3)[0] == coupled * 3 + 6 * of_terms
+
+
 @pytest.mark.parametrize("first", minimize.FIRST_TO_STOP)
 def test_newton_knows_which_coefficients_stop(first):
     """Those within are at the optimum beside those at their ends, whatever became of these."""

@@ -218,8 +218,9 @@ def minimize_on_model(model, penalty, columns, coef, gradient, unit, tolerance):
 
 def _costs(model, n_moving):
     """Products of a pass, and passes of about what Newton's step costs."""
-    n_terms = len(model.sign)
-    of_pass = len(model.matrix) * n_moving + n_terms * (len(model.curvature) + n_moving)
+    n_terms, n_coupled = len(model.sign), len(model.matrix)
+    of_terms = 2 * n_moving if n_coupled else len(model.curvature) + n_moving
+    of_pass = n_coupled * n_moving + n_terms * of_terms
     of_step = n_moving * n_terms**2 if _is_low(model, n_moving) else n_moving**3
     return max(1, of_pass), PRODUCTS_OF_STEP + IN_A_FACTOR * of_step
 
