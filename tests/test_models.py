@@ -27,6 +27,7 @@ from sksurvgpu.solver.models import (
 from sksurvgpu.solver.point import Goal, Point
 from sksurvgpu.solver.problem import Loan
 from sksurvgpu.solver.secants import DAMPING, PAIRS, Secants
+from sksurvgpu.solver.systems import by_matrix, by_terms
 from sksurvgpu.solver.way import PATIENCE, DescentRecord, Way
 
 P = 8
@@ -205,8 +206,8 @@ def test_steps_on_supports_are_newtons(name, monkeypatch):
     coef, slope, _ = draw_start(rng, model, family)
     coef[[0, 5]] = 0.0
     penalty, solves = of(family), []
-    low_rank = minimize._low_rank
-    monkeypatch.setattr(minimize, "_low_rank", lambda *call: solves.append(1) or low_rank(*call))
+    low_rank = by_terms
+    monkeypatch.setattr(minimize, "by_terms", lambda *call: solves.append(1) or low_rank(*call))
     ends = []
     for form in (model, Quadratic.of_matrix(whole_of(model), model.curvature)):
         at, left = coef.copy(), slope.copy()
@@ -229,14 +230,14 @@ def test_woodbury(weak):
     sign, scale = np.array([1.0, -1.0, 1.0, -1.0]), 10.0 ** rng.integers(-6, 7, size=P)
     rows[:, sign < 0] *= 0.05
     matrix, root = np.diag(share) + rows @ np.diag(sign) @ rows.T, np.sqrt(scale)
-    solve = minimize._low_rank(share, scale, (rows.T * root).T, sign)
+    solve = by_terms(share, scale, (rows.T * root).T, sign)
     for right in (slope, rng.normal(size=(P, 3))):
         expected = (np.linalg.solve(matrix, right).T / root).T
         np.testing.assert_allclose(solve((right.T * root).T), expected, rtol=1e-7)
     for size in (1.0, 30.0, 1000.0):
         terms = rows * np.where(sign < 0, np.sqrt(size), 1.0)
         least = np.linalg.eigvalsh(np.diag(share) + (terms * sign) @ terms.T)[0]
-        found = minimize._low_rank(share, scale, (terms.T * root).T, sign)
+        found = by_terms(share, scale, (terms.T * root).T, sign)
         assert (found is not None) == (least > 0)
     assert least < 0
 
@@ -250,13 +251,13 @@ def test_steps_where_the_diagonal_holds_nothing(bend, monkeypatch):
     model = model._replace(curvature=np.diagonal(whole_of(model)).copy())
     penalty = of(PENALTIES["lasso"])
     coef, slope, _ = draw_start(rng, model, PENALTIES["lasso"])
-    for name in ("_low_rank", "_factor"):
+    for name in ("by_terms", "by_matrix"):
         plain = getattr(minimize, name)
         monkeypatch.setattr(
             minimize, name, lambda *call, n=name, f=plain: calls.append(n) or f(*call)
         )
     minimize._support_step(model, penalty, penalty.columns, coef, slope)
-    assert calls == {1e-3: ["_low_rank"], 0.0: ["_factor"], -0.1: []}[bend]
+    assert calls == {1e-3: ["by_terms"], 0.0: ["by_matrix"], -0.1: []}[bend]
 
 
 @pytest.mark.parametrize(("coupled", "of_terms"), [(5, 2 * 3), (0, P + 3)])
@@ -273,7 +274,7 @@ def test_newton_knows_which_coefficients_stop(first):
     half = rng.normal(size=(60, 1)) + 0.3 * rng.normal(size=(60, 40))
     matrix, slope = half.T @ half, 8.0 * rng.normal(size=40)
     low = np.where(rng.random(40) < 0.2, -0.01, -np.inf)
-    solve = minimize._factor(matrix.copy())
+    solve = by_matrix(matrix.copy())
     free = solve(slope)
     np.testing.assert_allclose(free, np.linalg.solve(matrix, slope), rtol=1e-8)
     step = minimize._within(solve, slope, low, np.full(40, np.inf), first)
@@ -366,8 +367,8 @@ def test_newtons_steps_where_columns_are_the_same_or_nearly():
 def test_indefinite_models_have_no_step():
     """Whose minimum would be at infinity; secants make such ones."""
     for matrix in (np.array([[1.0, 2.0], [2.0, 1.0]]), np.diag([1.0, -1.0])):
-        assert minimize._factor(matrix) is None
-    solve, slope = minimize._factor(np.array([[1.0, 2.0], [2.0, 4.0]])), np.array([2.0, 4.0])
+        assert by_matrix(matrix) is None
+    solve, slope = by_matrix(np.array([[1.0, 2.0], [2.0, 4.0]])), np.array([2.0, 4.0])
     np.testing.assert_allclose(solve(slope) @ [1.0, 2.0], 2.0, rtol=1e-9)
 
 

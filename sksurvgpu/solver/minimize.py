@@ -5,10 +5,10 @@ from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrs
 
 from .._compile import device, kernel, specialize
 from ..penalties.blocks import blocks_of_size, move_block_of, with_matrices
+from .systems import HELD, REGULAR, by_matrix, by_terms
 
 # Passes of a round: as many as cost about what Newton's step does, by the products of a small one
 # and by what those of a factor cost.  A round is quick if its moves shrink that much.
@@ -19,8 +19,6 @@ MOST_ROUNDS, MOST_WORK, FEWEST_STEPS = 100, 1e10, 2
 # Of the coefficients that Newton's step would take beyond their ends, the share that stops at a
 # time (or one, which always gains), and of all, the share that may: they cost as much as a factor.
 FIRST_TO_STOP, MOST_STOPPED = (0.1, 0.0), 0.5
-REGULAR = 1e-10  # share of their curvature that holds columns back where the matrix is singular
-HELD = 1e-6  # share by which a diagonal must hold a column, or terms of low rank lose its digits
 
 
 class Quadratic(NamedTuple):
@@ -314,12 +312,12 @@ def _solver(model, penalty, own, coef, support, pieces):
         share = (model.alone[support] + own_part) / scale
         n_terms = len(sign) + np.count_nonzero(share < HELD)
         if n_terms < size:
-            return _low_rank(share, scale, terms, sign), float(size) * n_terms**2
+            return by_terms(share, scale, terms, sign), float(size) * n_terms**2
         if share.min() < -REGULAR:
             return None, 0.0
     block = model.block(support)
     penalty.add_curvature(block, support, pieces, coef, own)
-    return _factor(block), size**3 / 3
+    return by_matrix(block), size**3 / 3
 
 
 def _step(solve, slope, low, high, first):
@@ -360,44 +358,3 @@ def _within(solve, slope, low, high, first):
         columns = np.hstack([columns, solve(unit)])
         step = free - columns @ np.linalg.solve(columns[stopped], free[stopped] - at[stopped])
         step[stopped] = at[stopped]
-
-
-def _factor(block):
-    """Function that solves for right-hand sides, by a factor in the place of a symmetric matrix.
-
-    None where the matrix is indefinite: a step has no end.
-    """
-    own = np.diagonal(block).copy()
-    # LAPACK works in place, in one triangle; the other one is as it was
-    for share, lower in ((0.0, 0), (REGULAR, 1)):
-        np.fill_diagonal(block, (1.0 + share) * own)
-        factor, failed = dpotrf(block.T, lower=lower, clean=0, overwrite_a=1)
-        if not failed:
-            return lambda right, lower=lower: dpotrs(factor, right, lower=lower)[0]
-    return None
-
-
-def _low_rank(share, scale, rows, sign):
-    """Solve with a diagonal, by its shares of a scale, and terms of low rank (Woodbury).
-
-    Columns that the diagonal hardly holds would take the digits of all: as if it held them as their
-    scale, terms of their own let them go.  None where the sum is indefinite, by inertia: the inner
-    matrix has not as many negative eigenvalues as there are negative terms.
-    """
-    is_weak = share < HELD
-    weak, root = np.flatnonzero(is_weak), 1.0 / np.sqrt(scale * np.where(is_weak, 1.0, share))
-    unit = np.zeros((len(share), len(weak)))
-    unit[weak, np.arange(len(weak))] = 1.0
-    rows = np.hstack([(rows.T * root).T, unit])
-    inverse = np.append(sign, 1.0 / (share[weak] + REGULAR - 1.0))
-    inner, pivot, failed = dsytrf(np.diag(inverse) + rows.T @ rows, lower=1)
-    alone = pivot > 0  # else two by two, one of which is negative
-    n_negative = np.count_nonzero(np.diagonal(inner)[alone] < 0) + np.count_nonzero(~alone) / 2
-    if failed or n_negative != np.count_nonzero(inverse < 0):
-        return None
-
-    def solve(right):
-        right = (right.T * root).T
-        return ((right - rows @ dsytrs(inner, pivot, rows.T @ right, lower=1)[0]).T * root).T
-
-    return solve
