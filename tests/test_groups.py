@@ -156,7 +156,7 @@ class TestFormulas:
         penalty.add_curvature(hessian, support, pieces, coef, own)
         diagonal, rows, sign = penalty.bends(support, pieces, coef, own)
         assert rows.shape[1] < len(SIZES)  # none of groups at zero
-        of_terms = np.diag(diagonal) + ((rows * sign) @ rows.T).toarray()
+        of_terms = np.diag(diagonal) + (rows * sign) @ rows.T
         np.testing.assert_allclose(of_terms, hessian, rtol=1e-12, atol=1e-12)
         for k, j in enumerate(support):
             move = step * np.eye(P)[j]

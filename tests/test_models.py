@@ -936,8 +936,9 @@ class TestChoice:
             (COUNTED, SHORT._replace(rows=2 * P), Diagonal),
             (COUNTED, SHORT._replace(rows=2 * P - 1), OwnMatrix),  # coupled by their number
             (COUNTED._replace(terms=2 * P), CHEAP, OwnMatrix),
-            (COUNTED._replace(terms=P // 3), CHEAP, FactoredMatrix),
-            (COUNTED._replace(terms=P // 3), DEAR, Diagonal),
+            (COUNTED._replace(terms=0.7), CHEAP, FactoredMatrix),  # no column moves yet
+            (COUNTED._replace(terms=0.8), CHEAP, OwnMatrix),
+            (COUNTED._replace(terms=0.7), DEAR, Diagonal),
             (COUNTED._replace(bytes=0.0), None, Diagonal),
             (COUNTED._replace(bytes=costs.BYTES * (P - 1) ** 2), None, Diagonal),
             (COUNTED._replace(bases=("diagonal",)), None, Diagonal),
@@ -951,6 +952,16 @@ class TestChoice:
         assert type(ask_for_model(point, way, known)) is kind
         assert ("count" in known.asked) == (counts is not None)
         np.testing.assert_array_equal(way.model.columns, EVERY)
+
+    @pytest.mark.parametrize(
+        ("n_moving", "terms", "kind"),
+        [(P, 3, FactoredMatrix), (P, 4, OwnMatrix), (P // 2, 2, FactoredMatrix), (2, 2, OwnMatrix)],
+    )
+    def test_terms_that_cost_less(self, n_moving, terms, kind):
+        """A pass by a matrix costs a row for a column that moves; by terms, the others, too."""
+        point, way, known = draw_fit(np.random.default_rng(23), COUNTED._replace(terms=terms))
+        point.coef[:n_moving] = 1.0
+        assert type(ask_for_model(point, way, known)) is kind
 
     @pytest.mark.parametrize(
         ("room", "counts", "kind"),

@@ -190,12 +190,13 @@ class Penalty:
         diagonal, rows, sign = self.bends(support, pieces, coef, columns)
         block[np.diag_indices_from(block)] += diagonal
         if len(sign):
+            rows = csr_array(rows)  # a group or none each
             terms = ((rows * sign) @ rows.T).tocoo()
             block[terms.row, terms.col] += terms.data
 
     def bends(self, support, pieces, coef, columns):
-        """Second derivatives on a support: a diagonal, and sparse ``rows diag(sign) rows'``."""
-        return pieces.curvature[support], csr_array((len(support), 0)), np.empty(0)
+        """Second derivatives on a support: a diagonal, and ``rows diag(sign) rows'``."""
+        return pieces.curvature[support], np.empty((len(support), 0)), np.empty(0)
 
     def reach(self, coef, columns):
         """How far the second derivatives at coefficients may serve, within their pieces."""

@@ -16,7 +16,6 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from .base import Family, Formulas, Kernels, Penalty, Pieces, check_total
 from .blocks import (
@@ -146,9 +145,9 @@ class GroupPenalty(Penalty):
         along -= np.where(is_member, of_norm.curvature[support], 0.0)
         members = np.flatnonzero(along)
         groups, at = np.unique(label[support][members], return_inverse=True)
-        sign, length = np.empty(len(groups)), (unit * np.sqrt(np.abs(along)))[members]
+        rows, sign = np.zeros((len(support), len(groups))), np.empty(len(groups))
+        rows[members, at] = (unit * np.sqrt(np.abs(along)))[members]
         sign[at] = -np.sign(along[members])
-        rows = csr_array((length, (members, at)), shape=(len(support), len(groups)))
         return pieces.curvature[support] + along * unit**2, rows, sign
 
     def reach(self, coef, columns):

@@ -306,8 +306,7 @@ def _solver(model, penalty, own, coef, support, pieces):
     size = len(support)
     if _is_low(model, size):
         own_part, terms, sign = penalty.bends(support, pieces, coef, own)
-        terms = np.hstack([model.terms[support], terms.toarray()])
-        sign = np.append(model.sign, sign)
+        terms, sign = np.hstack([model.terms[support], terms]), np.append(model.sign, sign)
         scale = model.curvature[support]
         share = (model.alone[support] + own_part) / scale
         n_terms = len(sign) + np.count_nonzero(share < HELD)

@@ -27,7 +27,7 @@ NEAR_CHEAP = 0.8  # ... join it where it is a diagonal
 # Once the residual has fallen to this share, the columns of a matrix are those of the optimum.
 SETTLED = 0.2
 MOST_GROWN = 1.25  # columns of a matrix, times those that it has, without asking what it costs
-FEW_TERMS = 0.4  # for a column: its rows in a matrix are dearer than those in a factor
+FEW_TERMS = 0.8  # products of a pass by terms, for one of a pass by a matrix
 FEW_OF_ROWS = 8  # rows for a column: where columns are so few, those that are coupled take long
 LARGEST_SAMPLE = 0.25  # of the rows; a matrix of fewer columns costs less than a larger one
 # Iterations for which a matrix may be taken in any case, where columns are correlated, or not.
@@ -167,7 +167,7 @@ class Way:
         else:
             work = yield from self._columns(point, penalty, violation)
             kind = yield from self._kind(work, progress)
-            if kind is OwnMatrix and self.room.terms < FEW_TERMS * len(work):
+            if kind is OwnMatrix and self._has_few_terms(point, work):
                 kind = FactoredMatrix
         model = self.model
         stale = progress.stalls or model is None or model.is_stale(violation, progress.previous)
@@ -199,6 +199,11 @@ class Way:
     def _would_mix(self, work, violation):
         """Whether a Hessian would grow by parts that are of another point."""
         return self.model.stays_fresh and violation[self.model.lacks(work)].any()
+
+    def _has_few_terms(self, point, work):
+        """Whether passes, and Newton's steps, cost less by a factor than by the matrix."""
+        n_columns, n_moving = len(work), max(1, np.count_nonzero(point.coef[work]))
+        return self.room.terms * (n_columns + n_moving) < FEW_TERMS * n_columns * n_moving
 
     def _kind_of_all(self, progress):
         """The base under a penalty that is minimized on one matrix; not counted, as any other."""
