@@ -234,6 +234,9 @@ def test_woodbury(weak):
     for right in (slope, rng.normal(size=(P, 3))):
         expected = (np.linalg.solve(matrix, right).T / root).T
         np.testing.assert_allclose(solve((right.T * root).T), expected, rtol=1e-7)
+    if not weak:
+        alone = by_terms(share, scale, np.empty((P, 0)), np.empty(0))
+        np.testing.assert_allclose(alone(slope), slope / (share * scale), rtol=1e-12)
     for size in (1.0, 30.0, 1000.0):
         terms = rows * np.where(sign < 0, np.sqrt(size), 1.0)
         least = np.linalg.eigvalsh(np.diag(share) + (terms * sign) @ terms.T)[0]

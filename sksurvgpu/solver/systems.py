@@ -35,6 +35,8 @@ def by_terms(share, scale, rows, sign):
     unit[weak, np.arange(len(weak))] = 1.0
     rows = np.hstack([(rows.T * root).T, unit])
     inverse = np.append(sign, 1.0 / (share[weak] + REGULAR - 1.0))
+    if not len(inverse):
+        return lambda right: (right.T * root**2).T
     inner, pivot, failed = dsytrf(np.diag(inverse) + rows.T @ rows, lower=1)
     alone = pivot > 0  # else two by two, one of which is negative
     n_negative = np.count_nonzero(np.diagonal(inner)[alone] < 0) + np.count_nonzero(~alone) / 2
