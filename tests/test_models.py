@@ -233,7 +233,8 @@ def test_woodbury(weak):
     solve = by_terms(share, scale, (rows.T * root).T, sign)
     for right in (slope, rng.normal(size=(P, 3))):
         expected = (np.linalg.solve(matrix, right).T / root).T
-        np.testing.assert_allclose(solve((right.T * root).T), expected, rtol=1e-7)
+        error = 1e-7 if weak else 1e-10  # `REGULAR` holds those a little
+        np.testing.assert_allclose(solve((right.T * root).T), expected, rtol=error)
     if not weak:
         alone = by_terms(share, scale, np.empty((P, 0)), np.empty(0))
         np.testing.assert_allclose(alone(slope), slope / (share * scale), rtol=1e-12)
@@ -493,7 +494,8 @@ class TestBases:
         every = np.concatenate([HALF, REST])
         np.testing.assert_array_equal(model.columns, every)
         expected = matrix[np.ix_(every, every)]
-        np.testing.assert_allclose(in_full(model.quadratic()), expected, rtol=1e-13, atol=1e-14)
+        error = 1e-14 if kind is FactoredMatrix else 0.0  # whose signs cancel
+        np.testing.assert_allclose(in_full(model.quadratic()), expected, rtol=1e-14, atol=error)
         assert set(known.asked) == {"matrix" if kind is OwnMatrix else "factor"}
         assert model.is_matrix
 

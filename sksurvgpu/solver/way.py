@@ -201,7 +201,7 @@ class Way:
         return self.model.stays_fresh and violation[self.model.lacks(work)].any()
 
     def _has_few_terms(self, point, work):
-        """Whether passes, and Newton's steps, cost less by a factor than by the matrix."""
+        """Whether a pass costs less by a factor than by the matrix."""
         n_columns, n_moving = len(work), max(1, np.count_nonzero(point.coef[work]))
         return self.room.terms * (n_columns + n_moving) < FEW_TERMS * n_columns * n_moving
 
