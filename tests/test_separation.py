@@ -345,6 +345,23 @@ def test_verdicts_of_coxph(name):
         assert X.columns[found].tolist() == ["fac_cond_4"]
 
 
+def test_a_level_without_events_leaves_the_fit_of_the_others():
+    """Two steps of this fit lead 1e9 and more standard deviations beyond where it ends."""
+    rng = np.random.default_rng(2)
+    event, W = rng.random(400) < 0.5, rng.normal(size=(400, 4))
+    time = rng.exponential(np.exp(-W[:, 0]))
+    cause = np.where(event, rng.choice(8, 400, p=rng.dirichlet(np.ones(8))), 8)
+    X = np.column_stack([W, cause[:, None] == np.arange(1, 9)])
+    X = X[:, X.any(axis=0)] / X.std(axis=0)[X.any(axis=0)]
+    with pytest.warns(ConvergenceWarning, match=INFINITE):
+        model = CoxLassoCCD(alpha=0).fit(X, surv(event, time))
+    others = CoxLassoCCD(alpha=0).fit(X[event, :-1], surv(event[event], time[event]))
+    assert model.converged_
+    assert np.flatnonzero(model.infinite_).tolist() == [X.shape[1] - 1]
+    assert model.log_likelihood_ == pytest.approx(others.log_likelihood_, abs=0.01)
+    np.testing.assert_allclose(model.coef_[:-1], others.coef_, atol=0.01)
+
+
 def test_a_failed_program_is_said(monkeypatch):
     class Failure:
         x, message = None, "numerical trouble"

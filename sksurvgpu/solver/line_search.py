@@ -35,7 +35,8 @@ def search(point, goal, target, columns):
     before, value = goal.penalty.value(point.coef), goal.penalty.value(target)
     reach, loglik = yield from ask(Operations.attempt, target, columns, LONGEST_MOVE)
     share, factor = 1.0, min(1.0, LONGEST_MOVE / reach) if reach > 0 else 1.0
-    while share >= SHORTEST:
+    shortest = SHORTEST * factor  # of what is left of a step that led far beyond
+    while share >= shortest:
         if factor < 1.0:
             share *= factor
             yield from ask(Operations.shorten, factor)
