@@ -321,7 +321,9 @@ class Search:
 
 def solve_program(gain, pairs) -> np.ndarray:
     """Maximize gain z subject to pairs z >= 0, -1 <= z <= 1."""
-    options = {"primal_feasibility_tolerance": FINEST, "dual_feasibility_tolerance": FINEST}
+    # Pairs of dense rows are all alike to the presolver, which may take two minutes for nothing.
+    options = {"presolve": False, "primal_feasibility_tolerance": FINEST}
+    options["dual_feasibility_tolerance"] = FINEST
     zeros = np.zeros(len(pairs))
     result = linprog(-gain, A_ub=-pairs, b_ub=zeros, bounds=(-1, 1), options=options)
     if result.x is None:  # z = 0 is feasible and the box is bounded: only numbers can fail
