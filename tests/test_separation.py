@@ -362,6 +362,22 @@ def test_a_level_without_events_leaves_the_fit_of_the_others():
     np.testing.assert_allclose(model.coef_[:-1], others.coef_, atol=0.01)
 
 
+@pytest.mark.parametrize("seed", [34, 202])
+def test_late_entries_whose_matrix_has_lost_its_digits_find_the_way_down(seed):
+    """The matrix of such a fit is indefinite, beyond rounding, and leads up, not down."""
+    rng = np.random.default_rng(seed)
+    n = rng.choice([30, 100, 400])
+    event, time = rng.random(n) < 0.3, rng.exponential(size=n)
+    start = 0.9 * time * rng.random(n)
+    level = rng.choice(6, n, p=rng.dirichlet(np.ones(6))) + 6 * event
+    level = np.where(rng.random(n) < 0.95, level, rng.integers(0, 12, n))
+    X = np.column_stack([level[:, None] == np.arange(1, 12), 10 * rng.normal(size=(n, 2))])
+    X = X[:, X.std(axis=0) > 0]
+    with pytest.warns(ConvergenceWarning, match=INFINITE):
+        model = CoxLassoCCD(alpha=0).fit(X, surv(event, time, start=start))
+    assert model.converged_ and model.log_likelihood_ > -1e-4
+
+
 def test_a_failed_program_is_said(monkeypatch):
     class Failure:
         x, message = None, "numerical trouble"

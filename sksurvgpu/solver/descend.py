@@ -10,8 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from ..backends.contract import every_column
-from .line_search import approach, search
+from .line_search import approach, promise, search
 from .way import PATIENCE, DescentRecord
+
+MOST_STIFFER = 10  # times that curvature is doubled in search of a way down
 
 
 def descend(point, goal, way, max_iter):
@@ -68,12 +70,23 @@ def _target(point, goal, model, least):
     return target
 
 
+def _leads_down(point, goal, target):
+    """Whether the objective falls towards coefficients, or is as good as there."""
+    rise = goal.penalty.value(target) - goal.penalty.value(point.coef)
+    return promise(point, target - point.coef, rise) >= -goal.rounding(point)
+
+
 def _step(point, goal, model, columns, least):
     """Coroutine: move towards the minimum of the model; the share of the step that was taken.
 
     The gradient of `columns`, or (None) of all, is likely to follow.
     """
     target = _target(point, goal, model, least)
+    for _ in range(MOST_STIFFER):
+        if not goal.penalty.family.is_convex or _leads_down(point, goal, target):
+            break
+        model.stiffen()  # matrices that have lost their digits may be indefinite
+        target = _target(point, goal, model, least)
     likely = every_column(len(point.coef)) if columns is None else columns
     if goal.penalty.family.is_convex:
         return (yield from search(point, goal, target, likely))

@@ -10,7 +10,7 @@ LONGEST_MOVE = 100.0  # range of the predictor's move within one step; 10 cut go
 SHORTEST = 1e-10
 
 
-def _promise(point, step, rise):
+def promise(point, step, rise):
     """Decrease of the objective along a step, to first order, the penalty's rise being known."""
     return float(point.gradient @ step) - rise
 
@@ -43,7 +43,7 @@ def search(point, goal, target, columns):
             loglik = yield from ask(Operations.evaluate_trial)
             coef = point.coef + share * change
             value = goal.penalty.value(coef)
-        promised = _promise(point, coef - point.coef, value - before)
+        promised = promise(point, coef - point.coef, value - before)
         objective = value - loglik
         if (yield from _take(point, goal, coef, loglik, objective, SUFFICIENT * promised, share)):
             return share
@@ -66,7 +66,7 @@ def approach(point, goal, target, columns, nearer):
     """
     before, value = goal.penalty.value(point.coef), goal.penalty.value(target)
     _, loglik = yield from ask(Operations.attempt, target, columns, np.inf)
-    enough = SUFFICIENT * _promise(point, target - point.coef, value - before)
+    enough = SUFFICIENT * promise(point, target - point.coef, value - before)
     if (yield from _take(point, goal, target, loglik, value - loglik, enough)):
         return 1.0
     return (yield from search(point, goal, nearer(), columns))
