@@ -132,6 +132,7 @@ def test_matched_sets_are_weights(data, estimand):
         lambda code: pd.Series(code).mask(code < 0).astype("Int64"),
         lambda code: pd.Series(np.where(code < 0, None, code.astype(str)), dtype="string"),
         lambda code: np.ma.array(np.abs(code), mask=code < 0),
+        lambda code: code.astype(">i4"),
         lambda code: pl.Series([None if k < 0 else int(k) for k in code]),
         lambda code: pl.Series([None if k < 0 else str(k) for k in code]),
     ],

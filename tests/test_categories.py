@@ -121,6 +121,8 @@ def test_levels_have_the_order_of_categories():
     assert kept.levels_["stage"] == ["none", "late", "early"]
     ages = pd.DataFrame({"k": pd.cut(TABLE["age"], [0, 60, 200])})
     assert CategoryColumns().fit(ages).levels_["k"] == ["(0, 60]", "(60, 200]"]
+    swapped = TABLE[["grade"]].astype(">i8")  # bytes in the other order
+    assert CategoryColumns(columns=["grade"]).fit(swapped).levels_["grade"] == ["1", "2", "10"]
     polars = pytest.importorskip("polars")
     drawn = polars.DataFrame({"k": polars.Series(["b", "a"], dtype=polars.Categorical)})
     assert CategoryColumns().fit(drawn).levels_["k"] == ["a", "b"]

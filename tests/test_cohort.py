@@ -69,7 +69,7 @@ def test_columns_of_all_rows_are_those_made_by_hand():
         left.spread("strata")
 
 
-@pytest.mark.parametrize("kind", ["str", "Int64", "category", "int8"])
+@pytest.mark.parametrize("kind", ["str", "Int64", "category", "int8", ">i8"])
 def test_rows_of_a_design_of_other_persons_or_in_another_order(kind):
     ids = pd.Series(range(5), PERSONS.index).astype(kind)
     left = trim(PERSONS.assign(id=ids))
@@ -139,6 +139,14 @@ def test_series_of_other_rows_are_refused():
 def test_identifiers_are_not_lost_among_the_columns_of_left_out(name):
     with pytest.raises(ValueError, match=f"`id` is '{name}', as a column of `left_out` is called"):
         Cohort.of(PERSONS.rename(columns={"id": name}), id=name)
+
+
+def test_tables_of_the_other_byte_order():
+    persons = PERSONS.assign(id=range(5))
+    swapped = persons.astype({"id": ">i8", "treatment": ">i4", "score": ">f8", "age": ">i2"})
+    cohort = Cohort.of(swapped)
+    pd.testing.assert_frame_equal(cohort.table, persons, check_dtype=False)
+    assert cohort.rows_of(swapped["id"].to_numpy()).tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("kind", ["Int64", "category", "datetime64[ns]", "string"])

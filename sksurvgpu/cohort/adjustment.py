@@ -12,7 +12,13 @@ import numpy as np
 from pandas import Series, factorize
 
 from ..backends import to_host
-from ..data.vectors import as_vector, check_length, check_row_values, check_whole
+from ..data.vectors import (
+    as_vector,
+    check_length,
+    check_row_values,
+    check_whole,
+    in_native_order,
+)
 
 ARMS = ("comparator", "treated")  # by number
 ESTIMANDS = ("att", "atc", "ate")
@@ -77,7 +83,7 @@ def read_strata(strata, n_rows, other="X") -> tuple[np.ndarray, int]:
     if labels.ndim != 1:
         raise ValueError(f"`strata` has shape {labels.shape}, must be one-dimensional.")
     check_length(labels, "strata", n_rows, other)
-    code, found = factorize(labels)
+    code, found = factorize(in_native_order(labels))
     is_missing = np.append(np.asarray(found, dtype=object) == -1, True)  # the last is code -1
     return np.where(is_missing[code], -1, code), len(found)
 

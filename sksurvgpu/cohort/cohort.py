@@ -16,7 +16,7 @@ from pandas import DataFrame, Index, Series, concat
 from .._tables import Result
 from .._warnings import warn
 from ..data.sources import read_whole
-from ..data.vectors import check_flags
+from ..data.vectors import check_flags, in_native_order
 from .checks import check_ids, check_scores, check_treatment, require_column
 
 LEFT_OUT = ("row", "step")  # its columns beside the identifiers
@@ -227,7 +227,8 @@ class Cohort(Result):
         -------
         rows : ndarray of shape (n_rows,), int64
         """
-        ids, own = Series(getattr(data, "row_ids", data)), self.table[self.id]
+        ids = in_native_order(Series(getattr(data, "row_ids", data)))
+        own = self.table[self.id]
         check_ids(ids, "data")
         rows = Index(ids).get_indexer(own)
         is_absent = rows < 0

@@ -83,7 +83,7 @@ class IncidenceRate(Result):
             with np.errstate(divide="ignore"):
                 ratios = shares / (1.0 - shares) * base["time"] / time
             rows.append([*ratios, test.pvalue])
-        return _table(rows, others.index, ["ratio", "lower", "upper", "p_value"])
+        return DataFrame(rows, others.index, ["ratio", "lower", "upper", "p_value"])
 
     def differences(self, reference=None) -> DataFrame:
         """Compare the rates of groups with that of one by their differences.
@@ -99,7 +99,7 @@ class IncidenceRate(Result):
         )
         half = -ndtri(0.5 * (1.0 - self.level)) * error
         columns = np.column_stack([found, error, found - half, found + half])
-        return _table(columns, others.index, ["difference", "standard_error", "lower", "upper"])
+        return DataFrame(columns, others.index, ["difference", "standard_error", "lower", "upper"])
 
 
 @called_as("incidence_rate(y['event'], y['time'], groups=...)")
@@ -221,23 +221,11 @@ def minimal_detectable_effect(event, treatment, *, level=0.95, power=0.8, two_si
 def _count_events(event):
     if np.ndim(event):
         return int(np.count_nonzero(check_flags(event, "event")))
-    if not options.is_whole(event) or event < 0:
-        raise ValueError(
-            f"`event` is {event!r}; pass a whole number of events, or a flag for each row."
-        )
-    return int(event)
+    return options.whole(event, "event", 0, "pass a whole number of events, or a flag for each row")
 
 
 def _share(treatment):
     if np.ndim(treatment):
         return float(check_treatment(treatment).mean())
-    if not options.is_number(treatment) or not 0 < treatment < 1:
-        raise ValueError(
-            f"`treatment` is {treatment!r}; pass the share of the treated, between 0 and 1, or a "
-            "flag for each row."
-        )
-    return float(treatment)
-
-
-def _table(rows, index, names):
-    return DataFrame(rows, index, names)
+    rule = "pass the share of the treated, between 0 and 1, or a flag for each row"
+    return options.number(treatment, "treatment", rule, above=0, below=1)

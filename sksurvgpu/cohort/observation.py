@@ -84,10 +84,7 @@ def check_settings(missing, naive, end_of_observation):
     """Check arguments that are no tables; return the numbers of days."""
     options.choice(missing, "missing", ("error", "drop"))
     for argument, value in (("naive", naive), ("end_of_observation", end_of_observation)):
-        if not options.is_whole(value) or value < 0:
-            raise ValueError(
-                f"`{argument}` is {value!r}, must be a whole number of days of at least 0."
-            )
+        options.whole(value, argument, 0, "must be a whole number of days of at least 0")
     return int(naive), int(end_of_observation)
 
 

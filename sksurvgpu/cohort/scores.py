@@ -8,8 +8,6 @@ score would be with arms of one size,
 so that 0.5 is the preference for neither arm, whichever is the rarer one.
 """
 
-from numbers import Real
-
 import numpy as np
 
 from .._warnings import warn
@@ -57,8 +55,8 @@ def preference_score(score, treatment, *, share=None) -> np.ndarray:
         is_treated = check_treatment(treatment)
         check_length(is_treated, "treatment", score.size, other="score")
         share = is_treated.mean()
-    elif not (isinstance(share, Real) and 0.0 < share < 1.0):
-        raise ValueError(f"`share` is {share!r}, must be a number between 0 and 1.")
+    else:
+        options.number(share, "share", "must be a number between 0 and 1", above=0, below=1)
     toward, away = score * (1.0 - share), (1.0 - score) * share
     return toward / (toward + away)
 

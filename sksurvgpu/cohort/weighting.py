@@ -9,8 +9,6 @@ With the score e, the share P of treated, and rows treated : comparators,
 Stabilized weights add up to about the persons of each arm (Robins, Hernán and Brumback 2000).
 """
 
-from numbers import Real
-
 import numpy as np
 
 from ..data import options
@@ -66,8 +64,9 @@ def weigh(cohort, kind="iptw", *, stabilized=True, truncate=None, **names) -> Co
     """
     options.choice(kind, "kind", KINDS)
     options.flag(stabilized, "stabilized")
-    if truncate is not None and not (isinstance(truncate, Real) and 0.0 <= truncate < 0.5):
-        raise ValueError(f"`truncate` is {truncate!r}, must be a share from 0 to below 0.5.")
+    if truncate is not None:
+        rule = "must be a share from 0 to below 0.5"
+        options.number(truncate, "truncate", rule, least=0, below=0.5)
     cohort = as_cohort(cohort, names)
     score = cohort.scores
     is_treated = cohort.arms()

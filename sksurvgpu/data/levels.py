@@ -8,6 +8,7 @@ from pandas import factorize
 
 from . import options
 from .by_column import check_column_names
+from .vectors import in_native_order
 
 
 def read_levels(column: nw.Series, label: str, is_complete: bool) -> tuple[np.ndarray, list[str]]:
@@ -20,7 +21,7 @@ def read_levels(column: nw.Series, label: str, is_complete: bool) -> tuple[np.nd
     else:
         has_order = False
         try:
-            codes, levels = factorize(column)
+            codes, levels = factorize(in_native_order(column))
         except TypeError as error:
             raise TypeError(f"`X` column {label!r} has no levels ({error}); drop it.") from error
         levels = levels.tolist()

@@ -20,6 +20,7 @@ from pandas import DataFrame, Series, array, concat
 from .._progress import Line
 from .by_column import check_column_names
 from .design.tables import check_arrow
+from .vectors import in_native_order
 
 _BATCH_SIZE = 1 << 20  # lines
 _BUFFER_SIZE = 1 << 20  # bytes of a column that are read at once
@@ -87,6 +88,8 @@ def _face_of(table, name):
     """Wrap a table by narwhals where it can be; its columns must have different names."""
     if nw.dependencies.is_pandas_dataframe(table):
         check_column_names(table.columns, name, only_text=True)
+        swapped = {k: own for k, v in table.items() if (own := in_native_order(v)) is not v}
+        table = table.assign(**swapped) if swapped else table
     elif nw.dependencies.is_pyarrow_table(table):
         check_column_names(table.column_names, name)
         check_arrow(table, name)

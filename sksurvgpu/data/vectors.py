@@ -58,6 +58,13 @@ def as_array(values, name, *, keep_objects=False):
         raise ValueError(f"`{name}` must be one-dimensional; its entries are ragged.") from error
 
 
+def in_native_order(values):
+    """Values of an array or column in the machine's byte order; FITS files have another one."""
+    dtype = values.dtype
+    is_swapped = isinstance(dtype, np.dtype) and not dtype.isnative
+    return values.astype(dtype.newbyteorder("=")) if is_swapped else values
+
+
 def check_order(**given) -> None:
     """Refuse pandas objects with the same labels in another order: rows would be mixed up."""
     indices = {name: getattr(value, "index", None) for name, value in given.items()}
