@@ -237,7 +237,7 @@ def test_all_layouts_of_sites_are_one():
     tables = dict(list(tables_of("grid with gradients").items())[:2])
     expected = combine_profiles(tables).table
     below = pd.concat([table.assign(db=name) for name, table in tables.items()])
-    for given in (list(tables.values()), below):
+    for given in (list(tables.values()), below, below.set_index("db", drop=False)):
         pd.testing.assert_frame_equal(combine_profiles(given, site="db").table, expected)
     custom = tables_of("custom")
     named = combine_profiles(custom.assign(site=list("abcdefghij"))[:2])

@@ -330,6 +330,8 @@ def test_strata_that_there_are_not():
     with pytest.raises(ValueError, match="`n_strata` is 0, must be a whole number of at least 1"):
         stratify(table.assign(score=0.5), 0)
     assert set(stratify(table.assign(score=0.5), 1).table["stratum"]) == {0}
+    by_index = table.assign(score=0.5, sex=[0, 0, 1, 1, 0, 0]).set_index("sex", drop=False)
+    assert stratify(by_index, 1, exact="sex").table["stratum"].tolist() == [0, 0, 1, 1, 0, 0]
 
 
 def test_weights_make_arms_alike():

@@ -46,7 +46,7 @@ def codes_of(table, columns, argument) -> np.ndarray:
     if not columns:
         return np.zeros(len(table), np.int64)
     try:
-        groups = table.groupby(columns, sort=True, observed=True).ngroup()
+        groups = table.groupby([table[c] for c in columns], sort=True, observed=True).ngroup()
     except TypeError as error:
         raise TypeError(
             f"`{argument}` names columns whose entries cannot be compared ({error}); name columns "

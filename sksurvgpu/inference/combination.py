@@ -243,7 +243,7 @@ def _tables(profiles, argument, feature, site):
                     f"`{argument}` has {table[site].isna().sum():,} row(s) without {site!r}; fill "
                     "in the site, or leave them out."
                 )
-            groups = table.groupby(site, sort=False)
+            groups = table.groupby(table[site], sort=False, observed=True)
             return [(str(name), form, part.drop(columns=site)) for name, part in groups]
         if own:
             raise ValueError(
