@@ -108,7 +108,7 @@ class BalanceResult(Result):
             ``largest`` and the ``mean`` difference, and how many and what ``share`` of the
             columns are ``above`` the threshold.
         """
-        threshold = _check_threshold(threshold, "threshold")
+        threshold = options.number(threshold, "threshold", "must be a positive number", above=0)
         table = self.rows.copy()
         for when in table.index:
             differences = self._differences(when)
@@ -261,7 +261,7 @@ def balance(
     options.choice(scale, "scale", SCALES)
     options.choice(scale_of, "scale_of", ("before", "each"))
     options.choice(estimand, "estimand", ESTIMANDS)
-    suspect = _check_threshold(suspect, "suspect")
+    suspect = options.number(suspect, "suspect", "must be a positive number", above=0)
     given = {"treatment": treatment, "weights": weights, "strata": strata, "rows": rows}
     n_threads, how = count_threads(n_jobs), (estimand, scale, scale_of, suspect)
     if in_partitions(X):
@@ -284,12 +284,6 @@ def _compare(columns, add_up, estimand, scale, scale_of, suspect, *, treatment, 
     if weight is not None:
         _warn_of_turned(table, rows.loc["after"])
     return BalanceResult(table, rows, left_out)
-
-
-def _check_threshold(value, name):
-    if not options.is_number(value) or not value > 0:
-        options.refuse(value, name, "must be a positive number")
-    return float(value)
 
 
 def _tabulate(names, found, is_adjusted, scale, scale_of):

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 
+from ..data.options import is_number, number
 from .groups import LASSO, GroupFamily
 from .labels import read_groups
 from .mcp import MCP
@@ -112,13 +112,8 @@ class GroupLasso(PenaltySpec):
         return radial
 
     def _check_mix(self):
-        mix = self.mix
-        if not isinstance(mix, Real) or not 0 < mix <= 1:
-            raise ValueError(
-                f"`mix` is {mix!r}, must be a number above 0 and at most 1; without norms of "
-                "groups the penalty is the lasso, penalty=None."
-            )
-        return float(mix)
+        rule = "must be a number above 0 and at most 1; without norms of groups the penalty is the "
+        return number(self.mix, "mix", f"{rule}lasso, penalty=None", above=0, most=1)
 
     def _check_factor(self, group, labels, given):
         """Groups have no columns without a penalty, and no factors that nothing is done with."""
@@ -147,7 +142,7 @@ class GroupLasso(PenaltySpec):
                         f"`weights` names group {label!r}, `groups` has {len(labels):,} others: "
                         f"{known}{', ...' if len(labels) > 5 else ''}."
                     )
-                if not isinstance(weight, Real) or not 0 < weight < np.inf:
+                if not is_number(weight) or not 0 < weight < np.inf:
                     raise ValueError(
                         f"`weights` of group {label!r} is {weight!r}, must be a positive number; "
                         "columns of the label None have no group."

@@ -1,10 +1,8 @@
 """Percentile intervals of hundreds of coefficients, and how often each was selected."""
 
-from numbers import Real
-
 import numpy as np
 
-from ..data.options import whole
+from ..data.options import number, whole
 from ._display import Display, wrong_type
 from ._labels import label_ends
 from ._ratios import EffectAxis
@@ -91,8 +89,7 @@ class BootstrapDisplay(Display):
         if not hasattr(result, "selection_frequency"):
             remedy = "; pass what bootstrap returns, or use CoefficientDisplay"
             raise wrong_type("result", result, f", which has no `selection_frequency`{remedy}")
-        if not isinstance(min_frequency, Real) or not 0 <= min_frequency <= 1:
-            raise ValueError(f"`min_frequency` is {min_frequency!r}, must lie between 0 and 1.")
+        number(min_frequency, "min_frequency", "must lie between 0 and 1", least=0, most=1)
         if n_top is not None:
             whole(n_top, "n_top", 1)
         frequency = np.asarray(result.selection_frequency, dtype=np.float64)
