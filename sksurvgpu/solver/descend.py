@@ -70,10 +70,16 @@ def _target(point, goal, model, least):
     return target
 
 
-def _leads_down(point, goal, target):
-    """Whether the objective falls towards coefficients, or is as good as there."""
-    rise = goal.penalty.value(target) - goal.penalty.value(point.coef)
-    return promise(point, target - point.coef, rise) >= -goal.rounding(point)
+def _target_below(point, goal, model, least):
+    """Coefficients to which a convex objective falls; indefinite matrices are made steeper."""
+    value = goal.penalty.value(point.coef)
+    for _ in range(MOST_STIFFER):
+        target = _target(point, goal, model, least)
+        rise = goal.penalty.value(target) - value
+        if promise(point, target - point.coef, rise) >= -goal.rounding(point):
+            break
+        model.stiffen()
+    return target
 
 
 def _step(point, goal, model, columns, least):
@@ -81,18 +87,14 @@ def _step(point, goal, model, columns, least):
 
     The gradient of `columns`, or (None) of all, is likely to follow.
     """
-    target = _target(point, goal, model, least)
-    for _ in range(MOST_STIFFER):
-        if not goal.penalty.family.is_convex or _leads_down(point, goal, target):
-            break
-        model.stiffen()  # matrices that have lost their digits may be indefinite
-        target = _target(point, goal, model, least)
     likely = every_column(len(point.coef)) if columns is None else columns
     if goal.penalty.family.is_convex:
+        target = _target_below(point, goal, model, least)
         return (yield from search(point, goal, target, likely))
 
     def under_tangent():
         tangent = goal.penalty.tangent(point.coef)
         return _target(point, replace(goal, penalty=tangent), model, least)
 
+    target = _target(point, goal, model, least)
     return (yield from approach(point, goal, target, likely, under_tangent))
