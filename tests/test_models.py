@@ -871,7 +871,7 @@ class Parabola:
 
     def attempt(self, coef, columns, longest):
         self._trial = coef
-        return 0.0, self._value(coef)
+        return np.abs(coef - self.at).max(), self._value(coef)
 
     def shorten(self, share):
         self._trial = self.at + share * (self._trial - self.at)
@@ -892,6 +892,7 @@ class Parabola:
         (1.5, np.inf, [1.5]),  # enough
         (4.0, np.inf, [4.0, 1.0]),  # the minimum, a quarter of the way
         (40.0, np.inf, [40.0, 4.0, 1.0]),  # no less than a tenth
+        (1e13, np.inf, [1e13, 100.0, 10.0, 1.0]),  # which is no step of a fit
         (2.4, 2.0, [2.4, 1.2]),  # nothing is known of how it bends
         (-1.0, np.inf, None),  # away from it
     ],

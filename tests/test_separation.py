@@ -556,6 +556,20 @@ def test_curvature_that_vanishes_overflows_nothing():
 
 
 @pytest.mark.filterwarnings("ignore:Coefficients of unpenalized columns are infinite")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_levels_without_events_hold_no_others_up(seed):
+    """Along these, secants of the unpenalized fit are rounding: a lasso beside them stood still."""
+    rng = np.random.default_rng(seed)
+    level = rng.integers(0, 200, 4000)
+    time = rng.exponential(np.exp(-rng.normal(size=200)[level]))
+    y = surv((rng.random(4000) < 0.3) & (level >= 30), time)
+    factor = np.where(np.arange(200) < 60, 0.0, 1.0)
+    model = CoxLassoCCD(alpha=1e-3, penalty_factor=factor).fit(np.eye(200)[level], y)
+    assert model.converged_ and model.n_iter_ <= 16
+    assert np.flatnonzero(model.infinite_).tolist() == list(range(30))
+
+
+@pytest.mark.filterwarnings("ignore:Coefficients of unpenalized columns are infinite")
 def test_rows_beside_a_separating_column_keep_their_part():
     """Censoring curves are of all rows, and the weight of a matched row is that of its set."""
     X = np.array([[0, 1], [0, 0], [1, 0], [0, 0], [0, 1.0]])

@@ -324,8 +324,7 @@ def solve_program(gain, pairs) -> np.ndarray:
     # Pairs of dense rows are all alike to the presolver, which may take two minutes for nothing.
     options = {"presolve": False, "primal_feasibility_tolerance": FINEST}
     options["dual_feasibility_tolerance"] = FINEST
-    zeros = np.zeros(len(pairs))
-    result = linprog(-gain, A_ub=-pairs, b_ub=zeros, bounds=(-1, 1), options=options)
+    result = linprog(-gain, -pairs, np.zeros(len(pairs)), bounds=(-1, 1), options=options)
     if result.x is None:  # z = 0 is feasible and the box is bounded: only numbers can fail
         warn(
             "whether coefficients of unpenalized columns are infinite could not be decided: "

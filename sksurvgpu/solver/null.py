@@ -20,6 +20,7 @@ LEAST_DEVIATION = 1e-4  # of errors, over that of the null model
 LEAST_SCALE = 1e-3  # of the scale before unpenalized columns were fitted, which may explain all
 STEP, CLOSE, SMALLEST = 1.3, 1e-4, 1e-6  # strengths that are tried where ridges stand beside others
 CONSTANT = 1e-13  # share of a curvature that rounding has lost: the most that is left
+FLAT = 1e-2  # share of the root of a curvature that a column has left where it separates
 SHARE_OF_PENALTY = 1e-2  # of a column's lasso penalty: the largest violation beside it
 
 
@@ -96,11 +97,12 @@ def find_null(point, way, penalty, factor):
     noise, loglik = (yield from ask(Operations.rounding)), point.loglik
     is_penalized = ~penalty.fixed & (factor > 0)
     is_free = ~penalty.fixed & ~is_penalized
-    scale = 0.0
+    scale, before = 0.0, np.zeros(len(noise))
     if is_penalized.any() and is_free.any():
-        free = _fit_free(point, way, penalty.family, is_free, noise)
-        scale = LEAST_SCALE * (yield from free)
+        scale, before = yield from _fit_free(point, way, penalty.family, is_free, noise)
     root, events = yield from _measure(point, way, way.near(point, penalty))
+    if (root < FLAT * before)[is_free].any():
+        way.secants.forget()  # along columns that separate, changes of gradients are rounding
     judged = is_penalized if is_penalized.any() else is_free
     gradient = penalty.family.reduced(point.gradient)
     gradient = np.where(gradient > noise, gradient, 0.0)
@@ -148,14 +150,14 @@ def _least_beside(point, way, null, family, factor, moves):
 
 
 def _fit_free(point, way, family, is_free, noise):
-    """Coroutine: fit the unpenalized columns alone; their largest score before that."""
+    """Coroutine: fit the unpenalized columns alone; the least scale, and roots before that."""
     columns = np.flatnonzero(is_free)
     root, events = yield from _measure(point, way, columns, columns)
     scale = float((np.abs(point.gradient) / root)[columns].max())
     null = Null(root, noise, point.loglik, events, scale, 0.0)
     penalty = family.at(0.0, np.zeros(len(is_free)), ~is_free)
     yield from descend_by(descend, point, way, null, penalty)
-    return scale
+    return LEAST_SCALE * scale, root
 
 
 def _measure(point, way, first, columns=None):
