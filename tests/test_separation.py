@@ -555,6 +555,16 @@ def test_curvature_that_vanishes_overflows_nothing():
     assert {warning.category for warning in caught} == {ConvergenceWarning}
 
 
+def test_sparse_columns_are_proved_where_dense_ones_are_too_many(monkeypatch):
+    """Their information is that of pairs of entries in a row, cheaper than tries without it."""
+    rng = np.random.default_rng(0)
+    X, y = (rng.random((2000, 40)) < 0.02).astype(float), rng.random(2000) < 0.3
+    monkeypatch.setattr(separation, "MOST_OF_PROOF", 0.0)
+    monkeypatch.setattr(separation, "FEW_ROUNDS", 0)
+    monkeypatch.delattr(separation, "balance")
+    assert not LogisticCCD(alpha=0).fit(X, y).infinite_.any()
+
+
 @pytest.mark.filterwarnings("ignore:Coefficients of unpenalized columns are infinite")
 @pytest.mark.parametrize("seed", [0, 1])
 def test_levels_without_events_hold_no_others_up(seed):

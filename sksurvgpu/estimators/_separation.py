@@ -50,7 +50,7 @@ FEW_COLUMNS = 100  # up to which linear programs are solved where a yes or no is
 # Rows a column: up to here, a fit's information costs less than tries with dense and sparse pairs.
 WIDE, WIDE_SPARSE = 100, 20
 SPARSE = 0.05  # entries, of all, of pairs that are sparse; a pair has those of two rows
-MOST_OF_PROOF, MOST_OF_WIDE = 1e10, 1e11  # rows times squared columns: some seconds
+MOST_OF_PROOF, MOST_OF_WIDE = 1e10, 1e11  # rows times squared columns: seconds, if sparse two
 MOST_WORK = 1e9  # pairs times squared columns of all linear programs: some ten seconds
 SURE, RIDGE = 1e-6, 1e-14  # where a minimum is given up, and of the trace, so that it is one point
 FINEST = 1e-10  # tolerance of the linear program: the solver takes none below
@@ -78,12 +78,13 @@ def find_directions(problem, weight, is_free, point=None) -> tuple[np.ndarray, i
         few, point = few_of(problem, _contests_of(problem, weight, is_free), is_free, point)
         found, n_constant = find_directions(problem, weight, few, point)
         return found, n_constant + np.count_nonzero(is_free & ~few)
-    is_wide = problem.plan.n_rows <= WIDE * n_free
-    if is_wide and problem.plan.n_rows > WIDE_SPARSE * n_free:
-        entries = problem.X.select(problem.source[is_free]).n_entries
-        is_wide = 2 * entries > SPARSE * problem.plan.n_rows * n_free
-    most = MOST_OF_WIDE if is_wide else MOST_OF_PROOF
-    is_cheap = problem.plan.n_rows * float(n_free) ** 2 <= most
+    n_rows, is_sparse = problem.plan.n_rows, False
+    if n_rows > WIDE_SPARSE * n_free > 0:
+        n_entries = problem.X.select(problem.source[is_free]).n_entries
+        is_sparse = 2 * n_entries <= SPARSE * n_rows * n_free
+    is_wide = n_rows <= WIDE * n_free and not is_sparse
+    most = MOST_OF_WIDE if is_wide or is_sparse else MOST_OF_PROOF
+    is_cheap = n_rows * float(n_free) ** 2 <= most
 
     def proves(weight=weight, is_free=is_free):
         return point is not None and is_cheap and proves_maximum(problem, weight, *point, is_free)
@@ -321,9 +322,8 @@ class Search:
 
 def solve_program(gain, pairs) -> np.ndarray:
     """Maximize gain z subject to pairs z >= 0, -1 <= z <= 1."""
-    # Pairs of dense rows are all alike to the presolver, which may take two minutes for nothing.
-    options = {"presolve": False, "primal_feasibility_tolerance": FINEST}
-    options["dual_feasibility_tolerance"] = FINEST
+    options = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), FINEST)
+    options["presolve"] = False  # which may take two minutes for nothing where rows are dense
     result = linprog(-gain, -pairs, np.zeros(len(pairs)), bounds=(-1, 1), options=options)
     if result.x is None:  # z = 0 is feasible and the box is bounded: only numbers can fail
         warn(
