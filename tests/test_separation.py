@@ -346,7 +346,7 @@ def test_verdicts_of_coxph(name):
 
 
 def test_a_level_without_events_leaves_the_fit_of_the_others():
-    """Two steps of this fit lead 1e9 and more standard deviations beyond where it ends."""
+    """Steps of a nearly singular model lead far beyond, and most of a step is no use."""
     rng = np.random.default_rng(2)
     event, W = rng.random(400) < 0.5, rng.normal(size=(400, 4))
     time = rng.exponential(np.exp(-W[:, 0]))
@@ -358,8 +358,8 @@ def test_a_level_without_events_leaves_the_fit_of_the_others():
     others = CoxLassoCCD(alpha=0).fit(X[event, :-1], surv(event[event], time[event]))
     assert model.converged_
     assert np.flatnonzero(model.infinite_).tolist() == [X.shape[1] - 1]
-    assert model.log_likelihood_ == pytest.approx(others.log_likelihood_, abs=0.01)
-    np.testing.assert_allclose(model.coef_[:-1], others.coef_, atol=0.01)
+    assert model.log_likelihood_ == pytest.approx(others.log_likelihood_, abs=1e-3)
+    np.testing.assert_allclose(model.coef_[:-1], others.coef_, atol=1e-3)
 
 
 @pytest.mark.parametrize("seed", [34, 202])
