@@ -153,8 +153,8 @@ class _RowSpan:
         ratio = np.broadcast_to(batch.penalty.l1_ratio, problem.n_columns)
         unit = ratio + (1.0 - ratio) * scale
         factor = scale * unit if factor is None else factor * scale * unit
-        products = sum((x / factor[columns]) @ x.T for columns, x in _blocks(problem, ridges))
-        values, vectors = np.linalg.eigh(products)
+        scaled = (x / np.sqrt(factor[columns]) for columns, x in _blocks(problem, ridges))
+        values, vectors = np.linalg.eigh(sum(x @ x.T for x in scaled))
         is_there = values > SMALLEST * values[-1]
         is_there[-1] = True  # a design has columns, where those of X are zero
         root, vectors = np.sqrt(np.maximum(values[is_there], 0.0)), vectors[:, is_there]
