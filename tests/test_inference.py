@@ -36,8 +36,8 @@ from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.estimators._preparing import assemble
 from sksurvgpu.inference._rows import open_rows
+from sksurvgpu.information import entry_scores, views
 from sksurvgpu.information import rows as information_rows
-from sksurvgpu.information import views
 from sksurvgpu.information.inverse import invert
 from sksurvgpu.information.rows import FittedRows
 from sksurvgpu.information.views import View, view_of
@@ -76,8 +76,11 @@ def test_information_is_the_hessian(name, seed, check_close):
 
 
 @pytest.mark.parametrize("name", [*MODELS, *WITHOUT_ENTRIES])
-def test_information_of_sparse_indicators_beside_numbers_is_that_of_dense_columns(name):
+def test_information_of_sparse_indicators_beside_numbers_is_that_of_dense_columns(
+    name, monkeypatch
+):
     """One indicator of all rows but one, and numbers far from zero, keep their digits."""
+    monkeypatch.setattr(entry_scores, "MOST_IN_RUN", 24)  # lines in many runs
     model, sample, _ = drawn(name, 7)
     rng, n = np.random.default_rng(7), sample.n
     table = np.hstack([rng.random((n, 5)) < 0.3, np.ones((n, 1)), rng.normal(size=(n, 2)) + 1e5])
@@ -99,7 +102,8 @@ def test_information_of_sparse_indicators_beside_numbers_is_that_of_dense_column
 
 @pytest.mark.parametrize("name", [*MODELS, *WITHOUT_ENTRIES])
 def test_products_of_scores_by_entries_are_those_of_dense_columns(name, monkeypatch):
-    """Of rows and of clusters, where two blocks do not hold all columns."""
+    """Of rows and of clusters, where neither two blocks nor a run hold all."""
+    monkeypatch.setattr(entry_scores, "MOST_IN_RUN", 24)
     model, sample, _ = drawn(name, 8)
     rng, n = np.random.default_rng(8), sample.n
     table = np.hstack([rng.random((n, 7)) < 0.3, rng.normal(size=(n, 2)) + 100.0])

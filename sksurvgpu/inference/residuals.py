@@ -161,7 +161,8 @@ def schoenfeld_of(view: RiskSetView) -> np.ndarray:
 
 def scale_schoenfeld(schoenfeld, inverse: Inverse, coef) -> np.ndarray:
     """Scale Schoenfeld residuals so that their mean over time is the coefficient."""
-    scaled = len(schoenfeld) * (schoenfeld @ inverse.matrix) + inverse.move(coef)
+    scaled = schoenfeld @ (len(schoenfeld) * inverse.matrix)
+    scaled += inverse.move(coef)
     scaled[:, ~inverse.identified] = np.nan
     return scaled
 

@@ -12,6 +12,7 @@ q_i = x_i'Ax_i and without what is constant within an atom,
     tr(A dI) = sum over atoms of N X'(diag(p) - pp')(q - 2 X A m)
 """
 
+from collections.abc import Iterator
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -102,15 +103,14 @@ class MeanView(View):
 
     h: np.ndarray
     atom_weight: np.ndarray
-    adds_entries = False  # whether there are `entry_means` and `entry_scores`
-    n_sums = 1  # numbers that the former add up for a column
+    adds_entries = False  # whether there are `entry_runs` and `entry_scores`
 
     def means(self, x) -> np.ndarray:
         """Means of dense columns over every atom."""
         raise NotImplementedError
 
-    def entry_means(self, columns) -> np.ndarray:
-        """Means of columns by their entries alone, (columns, atoms)."""
+    def entry_runs(self, columns) -> Iterator[tuple[int, int, slice, np.ndarray]]:
+        """Runs of lines, (first, end), their atoms, and means of columns, (columns, atoms)."""
         raise NotImplementedError
 
     def entry_scores(self) -> EntryScores:
@@ -128,15 +128,29 @@ class MeanView(View):
         others = np.flatnonzero(~is_sparse)
         if len(others) > len(self._pair_blocks(n_columns)[0]) or not is_sparse.any():
             return super().information(columns)
-        total, size = self._products(columns, is_sparse, self.centred(columns[others]))
-        blocks = self.rows.blocks(self.n_atoms, None, n_columns)
-        for k, J in enumerate(blocks):
-            mean = self.means_of(columns[J], is_sparse[J])
-            for K in blocks[k:]:
-                other = mean if K is J else self.means_of(columns[K], is_sparse[K])
-                total[np.ix_(J, K)] -= (mean * self.atom_weight) @ other.T
-                total[np.ix_(K, J)] = total[np.ix_(J, K)].T
+        z = self.centred(columns[others])
+        total, size = self._products(columns, is_sparse, z)
+        if self.adds_entries:
+            for own, mean in self._runs_of_means(columns, is_sparse, self.means(z)):
+                total -= _by_sign(self.atom_weight[own], _square, mean)
+        else:
+            total -= _by_sign(self.atom_weight, self._squares_of_means, columns, is_sparse)
         return total, size
+
+    def _squares_of_means(self, some, root, columns, is_sparse):
+        """Sums over some atoms of products of means, times the squares of a root."""
+
+        def roots(J):
+            return (self.means_of(columns[J], is_sparse[J])[:, some] * root).T
+
+        return meat_of(self.rows.blocks(self.n_atoms, None, len(columns)), roots)
+
+    def _runs_of_means(self, columns, is_sparse, of_others):
+        """Runs of atoms, and means over these; of columns that are not sparse they are given."""
+        for _, _, atoms, of_sparse in self.entry_runs(columns[is_sparse]):
+            mean = np.empty((len(columns), of_sparse.shape[1]))
+            mean[is_sparse], mean[~is_sparse] = of_sparse, of_others[atoms].T
+            yield atoms, mean
 
     def _are_sparse(self, columns):
         X = self.rows.session.products
@@ -160,8 +174,7 @@ class MeanView(View):
         if len(others):
             dense = self.scores(self.centred(others))
         if cluster is None:
-            blocks = rows.blocks(3 * scores.n_lines, None, len(own))
-            part, mixed = scores.of_rows(X, own, blocks, dense)
+            part, mixed = scores.of_rows(X, own, dense)
         else:
             collect = clusters_in(cluster, rows.plan)
             sparse = rows.problem.design.select(X.source[own]).to_scipy()
@@ -192,14 +205,6 @@ class MeanView(View):
     def means_of(self, columns, is_sparse):
         """Means over atoms, (columns, atoms): sparse columns as they are, the others centred."""
         means = np.empty((len(columns), self.n_atoms))
-        if self.adds_entries and is_sparse.all():
-            for J in self.rows.blocks(self.n_sums, None, len(columns)):
-                means[J] = self.entry_means(columns[J])
-            return means
-        if self.adds_entries and is_sparse.any():
-            for chosen in (is_sparse, ~is_sparse):
-                means[chosen] = self.means_of(columns[chosen], is_sparse[chosen])
-            return means
         for J in self.rows.blocks(self.rows.plan.n_rows, None, len(columns)):
             x = self.rows.block(columns[J])
             if self.is_free:
@@ -234,6 +239,25 @@ class MeanView(View):
 
     def own(self, x):
         return self.h @ x**2 - self.atom_weight @ self.means(x) ** 2
+
+
+def _by_sign(weight, squares, *args):
+    """Sum of squares times weights of any sign: a matrix times its own transpose is half the work.
+
+    ``squares(some, root, *args)`` has the sum over some of them, of what is multiplied by a root.
+    """
+    total = 0.0
+    for sign in (1.0, -1.0):
+        some = np.flatnonzero(sign * weight > 0)
+        if len(some):
+            total = total + sign * squares(some, np.sqrt(np.abs(weight[some])), *args)
+    return total
+
+
+def _square(some, root, mean):
+    part = mean[:, some]
+    part *= root
+    return part @ part.T
 
 
 def view_of(rows: FittedRows) -> View:

@@ -11,7 +11,7 @@ copies are added up by row first, or sums over columns spread over copies last, 
 of the same pieces.
 """
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -111,6 +111,8 @@ def add_sums(X, columns, form, runs, numbers, out):
     """Add sums over runs of rows: ``out[a, label[r]]`` takes those of x_i numbers_i in run r."""
     for t in range(len(X.starts) - 1):
         own = numbers[X.starts[t] : X.starts[t + 1]]
+        if not own.any():  # as in most tiles, where lines are added up run by run
+            continue
         low, high = runs.ptr[t], runs.ptr[t + 1]
         end, label = runs.end[low:high], runs.label[low:high]
         _add_sums_of_tile(tile_at(X, t), columns, form, end, label, own, out)
@@ -137,6 +139,8 @@ def add_labelled_sums(X, columns, form, label, numbers, out):
     """Add sums over rows by their labels: ``out[a, label[i]]`` takes x_i numbers_i."""
     for t in range(len(X.starts) - 1):
         low, high = X.starts[t], X.starts[t + 1]
+        if not numbers[low:high].any():
+            continue
         _add_labelled_sums_of_tile(
             tile_at(X, t), columns, form, label[low:high], numbers[low:high], out
         )
@@ -364,8 +368,8 @@ class Products:
         """Sums of all dense columns, by BLAS."""
         runs, starts = labels.runs, self.tiles.starts
 
-        def multiply(k):
-            for t, tables in enumerate(self._tables):
+        def multiply(lowest, highest):
+            for k, (t, tables) in product(range(lowest, highest), enumerate(self._tables)):
                 first, table = tables[k]
                 own, low = numbers[starts[t] : starts[t + 1]], 0
                 part = out[first : first + len(table)]
@@ -374,12 +378,8 @@ class Products:
                     part[:, runs.label[r]] += table[:, low:high] @ own[low:high]
                     low = high
 
-        def multiply_some(low, high):
-            for k in range(low, high):
-                multiply(k)
-
         entries = [self.n_base * len(table) for _, table in self._tables[0]]
-        self._share_out(multiply_some, np.array(entries))
+        self._share_out(multiply, np.array(entries))
 
 
 def _tables_of(tile, dense, size):

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from ...information.entry_scores import EntryScores, TableEntries
+from ...information.entry_scores import EntryScores, runs_of, sums_by_line
 from ...information.views import MeanView
 
 
@@ -28,17 +28,22 @@ class GroupView(MeanView):
         sums[~self._has_weight] = 0.0
         return sums
 
-    def entry_means(self, columns):
-        X, plan = self.rows.session.products, self.rows.plan
-        sums = X.labelled(columns, self.h, X.labels(plan.group_idx, self.n_atoms, plan.ptr))
-        sums[:, self._has_weight] /= self.atom_weight[self._has_weight]
-        sums[:, ~self._has_weight] = 0.0
-        return sums
+    def entry_runs(self, columns):
+        X, group, weight = self.rows.session.products, self.rows.plan.group_idx, self.atom_weight
+        for low, high in runs_of(self.n_atoms, len(columns)):
+            own, has_weight = slice(low, high), self._has_weight[low:high]
+            h = self.h * ((group >= low) & (group < high))
+            sums = sums_by_line(X, columns, h, group, low, high)
+            sums[:, has_weight] /= weight[own][has_weight]
+            sums[:, ~has_weight] = 0.0
+            yield low, high, own, sums
 
     def entry_scores(self):
+        def tables(columns):
+            return ((low, high, mean.T) for low, high, _, mean in self.entry_runs(columns))
+
         u = self.rows.session.u
-        shares = [TableEntries(self.rows.plan.group_idx, -u, self.n_atoms)]
-        return EntryScores(u, shares, lambda columns: self.entry_means(columns).T)
+        return EntryScores(u, self.rows.plan.group_idx, [-u], self.n_atoms, tables)
 
     def h_of(self, factor):
         return self.h * factor[self.rows.plan.group_idx]

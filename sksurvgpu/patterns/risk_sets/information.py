@@ -24,9 +24,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ...information.entry_scores import EntryScores, TableEntries
+from ...information.entry_scores import EntryScores, runs_of, sums_by_line
 from ...information.views import MeanView
 from .scans import (
+    Atoms,
     CarriedRows,
     CellScores,
     RiskSetRows,
@@ -90,35 +91,47 @@ class RiskSetView(MeanView):
     def adds_entries(self):
         return not (len(self.state.enter_idx) or len(self._lanes.idx))
 
-    @property
-    def n_sums(self):
-        return self.rows.plan.n_cells
-
-    def entry_means(self, columns):
-        X, plan, (cell, fraction, _) = self.rows.session.products, self.rows.plan, self.atoms
-        labels, w = X.labels(plan.exit_idx, plan.n_cells), self.state.risk * self.state.weight
-        total = X.labelled(columns, w, labels)
-        add_later(total, plan.cell_ptr)
-        sums = total[:, cell]
-        if self.rows.problem.likelihood.uses_ties:
-            sums -= fraction * X.labelled(columns, w * self.state.event, labels)[:, cell]
-        sums /= self.den
-        return sums
+    def entry_runs(self, columns):
+        """Runs of cells; rows that leave after a run add to one line behind it."""
+        X, plan = self.rows.session.products, self.rows.plan
+        k, _, event, risk, weight, _ = self.state
+        for low, high in runs_of(plan.n_cells, len(columns)):
+            end = plan.cell_ptr[np.searchsorted(plan.cell_ptr, high - 1, side="right")]
+            w, ptr = risk * weight * ((k >= low) & (k < end)), np.clip(plan.cell_ptr, low, high + 1)
+            total = sums_by_line(X, columns, w, k, low, high + 1)
+            add_later(total, ptr - low)
+            atoms = slice(*np.searchsorted(self.atoms.cell, [low, high]))
+            cell = self.atoms.cell[atoms] - low
+            sums = total[:, cell]
+            if self.rows.problem.likelihood.uses_ties:
+                tied = sums_by_line(X, columns, w * event, k, low, high + 1)
+                sums -= self.atoms.fraction[atoms] * tied[:, cell]
+            sums /= self.den[atoms]
+            yield low, high, atoms, sums
 
     def entry_scores(self):
         (k, _, event, risk, weight, _), n = self.state, self.rows.plan.n_cells
         expected = self.expected(self.atoms.weight)
-        shares = [TableEntries(k, -weight * event, n), TableEntries(k, weight * risk, n)]
+        weights = [-weight * event, weight * risk]
         if self.rows.problem.likelihood.uses_ties:
-            shares.append(TableEntries(k, -weight * risk * event, n))
-        return EntryScores(weight * (event - expected), shares, self._tables)
+            weights.append(-weight * risk * event)
+        return EntryScores(weight * (event - expected), k, weights, n, self._tables)
 
     def _tables(self, columns):
-        """Means at cells, and sums of hazards times means, of all deaths and held back by ties."""
-        mean, cells = np.ascontiguousarray(self.entry_means(columns).T), self.cells(len(columns))
-        scan_means(self.state, self.atoms, self.slope, mean, cells)
-        held = [cells.held_x] if self.rows.problem.likelihood.uses_ties else []
-        return np.concatenate([cells.mean, cells.hazard_x, *held])
+        """Means at cells, and sums of hazards times means, of all deaths and held back by ties.
+
+        A run has one more cell, the one before it, of which the sums go on.
+        """
+        ptr, sums = self.rows.plan.cell_ptr, 0.0
+        for low, high, own, mean in self.entry_runs(columns):
+            cells, base = self.cells(len(columns), high - low + 1), low - 1
+            cells.hazard_x[0] = sums
+            atoms = Atoms(self.atoms.cell[own] - base, *(part[own] for part in self.atoms[1:]))
+            state = self.state._replace(cell_ptr=np.clip(ptr - base, 0, high - base))
+            scan_means(state, atoms, self.slope[own], np.ascontiguousarray(mean.T), cells)
+            held = [cells.held_x[1:]] if self.rows.problem.likelihood.uses_ties else []
+            yield low, high, np.concatenate([cells.mean[1:], cells.hazard_x[1:], *held])
+            sums = cells.hazard_x[-1]
 
     @property
     def atom_weight(self):
@@ -138,9 +151,9 @@ class RiskSetView(MeanView):
         scan_expected(self.state, self._lanes, self.atoms, slope, self.cells(0), out)
         return out
 
-    def cells(self, width) -> CellScores:
+    def cells(self, width, n_cells=None) -> CellScores:
         """Room for the scans of some columns."""
-        n_cells, n_lanes = self.rows.plan.n_cells, len(self._lanes.survival)
+        n_cells, n_lanes = n_cells or self.rows.plan.n_cells, len(self._lanes.survival)
         numbers, columns = np.zeros((2, n_cells)), np.zeros((3, n_cells, width))
         return CellScores(
             numbers[0],
