@@ -181,6 +181,13 @@ def test_weights_of_zero_count_for_nothing():
     found = log_rank(y, group, sample_weight=weight).statistic
     expected = log_rank(y[kept], group[kept], sample_weight=weight[kept]).statistic
     assert found == pytest.approx(expected, rel=1e-12)
+    subject = [0, 1, 2, 3, 0, 1]
+    y = surv([1] * 6, [1.0, 2, 3, 4, 5, 6], start=[0, 0, 0, 0, 1, 2], subject=subject)
+    found = log_rank(y, list("ababcc"), sample_weight=[1, 1, 1, 1, 0, 0])
+    assert not found.robust  # second events alone would make it so
+    pd.testing.assert_frame_equal(found.table, log_rank(y[:4], list("abab")).table)
+    with pytest.raises(ValueError, match="one value, 'a' in rows of positive weight; pass labels"):
+        log_rank(y, list("aaaabb"), sample_weight=[1, 1, 1, 1, 0, 0])
 
 
 def test_rows_without_weight_do_not_prolong_curves():
@@ -298,7 +305,7 @@ WRONG = {
         "`y` has no event (2 rows, of positive weight)",
     ),
     "no event with weight": (
-        lambda: log_rank(Y[:2], ["a", "b"], sample_weight=[0, 1]),
+        lambda: log_rank(Y[[0, 1, 1]], ["a", "a", "b"], sample_weight=[0, 1, 1]),
         "`y` has no event (2 rows, of positive weight)",
     ),
     "apart": (

@@ -130,7 +130,8 @@ def log_rank(y, groups, *, strata=None, rho=0.0, sample_weight=None, robust=None
     True      246     233.0     222.4    1.0
     """
     number(rho, "rho", "must be a finite number, such as 0 or 1")
-    rows = read_rows(y, groups, sample_weight, strata=False if strata is None else strata)
+    strata = False if strata is None else strata
+    rows = read_rows(y, groups, sample_weight, strata=strata).weighted()
     require_comparable(rows, rows.event > 0)
     counts = count(rows.time, rows.event, start=rows.start, weight=rows.weight, group=rows.stratum)
     [events] = counts.events
@@ -153,9 +154,8 @@ def require_comparable(rows, is_counted):
     """Check that there are groups, and events among the rows that are counted as such."""
     if len(rows.labels) < 2:
         found = "is missing" if rows.labels == [ALL] else f"has one value, {rows.labels[0]!r}"
-        raise ValueError(f"`groups` {found}; pass labels of two groups or more.")
-    if rows.weight is not None:
-        is_counted = is_counted & (rows.weight > 0.0)
+        where = "" if rows.weight is None else " in rows of positive weight"
+        raise ValueError(f"`groups` {found}{where}; pass labels of two groups or more.")
     if not is_counted.any():
         raise ValueError(
             f"`y` has no event ({len(rows.time):,} rows, of positive weight), so that there is "
