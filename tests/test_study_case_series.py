@@ -388,6 +388,17 @@ def test_observation_may_end_with_the_event(database, tmp_path):
     assert table["model_type"].str.fullmatch("(Weibull|Gamma)-(Age|Interval)").all()
 
 
+def test_a_control_window_leaves_fewer_events_to_detect(database, tmp_path):
+    control = {"start": -90, "end": -31, "end_anchor": "start"}
+    series = {"control": control, "exposures": ["new"]}
+    study_ = Study.read(changed(series, negative_controls={}, diagnostics={}))
+    lines = study_.run(database, tmp_path, n_jobs=1).part("series-0000")["lines"]
+    [line] = lines.to_dict("records")  # all of its cases have the window
+    assert (line["own_events"], line["own_days"]) == (line["outcome_events"], line["observed_days"])
+    share = line["covariate_days"] / line["observed_days"]
+    assert line["mdrr"] == pytest.approx(detectable_ratio(share, line["outcome_events"]))
+
+
 @pytest.mark.filterwarnings("ignore:.*columns separate the events")
 def test_no_event_before_an_exposure_has_a_limit():
     """Nobody would be exposed so soon after an event: the rate is 0, and is told from 1."""

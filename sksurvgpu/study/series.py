@@ -149,14 +149,14 @@ def _count(data, window, person, eras):
     days, subject, line = data.days, data.y["subject"], data.columns.loc[window]
     rows = data.X.to_scipy().tocsc()[:, [[*data.X.names].index(window)]].nonzero()[0]
     who = np.unique(subject[rows])
-    is_own = np.isin(days.label, who)
-    total = int((days.end - days.start + 1)[is_own].sum())
-    n_events = int(is_own[days.unit].sum())
+    is_own = np.isin(subject, who)  # rows, which a control window leaves out most days of
+    total, n_events = data.y["length"][is_own].sum(), int(data.y["count"][is_own].sum())
+    if data.endings is not None:  # whose lengths are weights
+        total = (days.end - days.start + 1)[np.isin(days.label, who)].sum()
     periods, events, observed = data.attrition.iloc[-1]
     counts = [person.loc[np.unique(subject)].nunique(), events, periods, observed]
-    n_eras = int(eras["id"].isin(who).sum())
-    counts += [person.loc[who].nunique(), line["days"], n_eras, line["events"]]
-    told = {"own_periods": len(who), "own_events": n_events, "own_days": total}
+    counts += [person.loc[who].nunique(), line["days"], eras["id"].isin(who).sum(), line["events"]]
+    told = {"own_periods": len(who), "own_events": n_events, "own_days": int(total)}
     told["mdrr"] = detectable_ratio(line["days"] / max(total, 1), n_events)
     return dict(zip(COUNTS, counts, strict=True)) | told
 
