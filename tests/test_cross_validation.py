@@ -374,6 +374,7 @@ def test_cross_validation_inside_other_tools():
         ("cox", CoxLassoCV, {"cv": []}, ValueError, "no split"),
         ("cox", CoxLassoCV, {"cv": [([0.5], [1])]}, ValueError, "row numbers"),
         ("cox", CoxLassoCV, {"cv": [([0], [N])]}, ValueError, "row numbers"),
+        ("cox", CoxLassoCV, {"cv": [([0, 1, 1], [2])]}, ValueError, "a row twice in a split; name"),
         ("cox", CoxLassoCV, {"cv": np.arange(N) % 3}, ValueError, r"PredefinedSplit\(cv\)"),
         ("cox", CoxLassoCV, {"alphas": [-1.0]}, ValueError, "`alphas`"),
         ("cox", CoxLassoCV, {"alphas": [0.1], "search": "auto"}, ValueError, "search="),

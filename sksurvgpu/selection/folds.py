@@ -263,9 +263,8 @@ def split_rows(cv, X, y, prepared, *, n_repeats, random_state) -> Splits:
     if not tests:
         raise ValueError("`cv` yields no split; pass a number of folds, or pairs of row numbers.")
     for b, (train, test) in enumerate(zip(trains, tests, strict=True)):
-        if train is None:
-            train = np.delete(np.arange(len(base)), test)
-        if unit is not None and np.intersect1d(unit[train], unit[test]).size:
+        own = np.delete(np.arange(len(base)), test) if train is None else train
+        if unit is not None and np.intersect1d(unit[own], unit[test]).size:
             raise ValueError(
                 f"split {b} of `cv` has rows of one subject or stratum on both sides; pass a "
                 "number of folds, or a splitter of groups such as GroupKFold."
@@ -275,9 +274,10 @@ def split_rows(cv, X, y, prepared, *, n_repeats, random_state) -> Splits:
 
 def _as_rows(rows, n_rows):
     rows = np.asarray(rows)
-    if rows.dtype == bool:
-        rows = np.flatnonzero(rows) if rows.shape == (n_rows,) else rows
+    rows = np.flatnonzero(rows) if rows.dtype == bool and rows.shape == (n_rows,) else rows
     is_valid = rows.ndim == 1 and rows.dtype.kind in "iu"
     if not is_valid or (rows.size and not 0 <= rows.min() <= rows.max() < n_rows):
         raise ValueError("`cv` yields something else than row numbers; pass pairs (train, test).")
-    return np.unique(rows).astype(np.int32)
+    if (once := np.unique(rows)).size < rows.size:
+        raise ValueError("`cv` yields a row twice in a split; name each once: copies do not count.")
+    return once.astype(np.int32)
