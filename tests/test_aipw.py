@@ -253,8 +253,9 @@ def test_intervals_cover():
     [
         ({"propensity": CHANCES[:, [0, 1, 1]]}, r"shape \(150, 3\); pass, for each of 150 rows"),
         ({"propensity": CHANCES[1:]}, r"shape \(149, 2\)"),
-        ({"propensity": 2 * CHANCES}, "`propensity` has values that are no probabilities"),
-        ({"propensity": np.full(150, np.nan)}, "`propensity` has values that are no prob"),
+        ({"propensity": 2 * CHANCES}, "`propensity` has rows that are no probabilities"),
+        ({"propensity": np.full(150, np.nan)}, "`propensity` has rows that are no prob"),
+        ({"propensity": CHANCES / 2}, "no probabilities, from 0 to 1, 1 in all"),
         ({"propensity": np.zeros(150)}, "`propensity` is 0 in row 0 for its own treatment 1"),
         (
             {"propensity": pd.DataFrame(CHANCES)[::-1]},

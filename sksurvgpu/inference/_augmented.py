@@ -118,8 +118,9 @@ def _check_propensity(propensity, treatment):
             f"`propensity` has shape {np.shape(propensity)}; pass, for each of {len(treatment):,} "
             f"rows, the probabilities of {found[:10].tolist()}, as from predict_proba."
         )
-    if not ((chances >= 0.0) & (chances <= 1.0)).all():
-        raise ValueError("`propensity` has values that are no probabilities, from 0 to 1.")
+    is_one = np.abs(chances.sum(axis=1, keepdims=True) - 1.0) < 1e-3  # also where rounded
+    if not ((chances >= 0.0) & (chances <= 1.0) & is_one).all():
+        raise ValueError("`propensity` has rows that are no probabilities, from 0 to 1, 1 in all.")
     return chances
 
 
@@ -165,7 +166,6 @@ def _augment(predict, rows, grid, jumps, horizons):
     for h, n_before in enumerate(np.searchsorted(grid, horizons, side="right")):
         # a probability, which rounding may carry out of bounds where S is next to nothing
         still = risk[:, until[h], None] - risk[:, at[:n_before]]
-        found[:, h] = np.sum(
-            jumps[:, :n_before] * np.clip(still / free[:, :n_before], 0, 1), axis=1
-        )
+        share = np.clip(still / free[:, :n_before], 0, 1)
+        found[:, h] = np.sum(jumps[:, :n_before] * share, axis=1)
     return found

@@ -15,7 +15,7 @@ from functools import partial
 
 import narwhals as nw
 import numpy as np
-from pandas import DataFrame, MultiIndex
+from pandas import DataFrame, MultiIndex, isna
 from sklearn.utils import _safe_indexing
 
 from .._tables import Result, counted
@@ -246,18 +246,19 @@ def _with_values(X, changes):
         changed = design.with_names(None).select(others).with_columns(own)
         place = np.insert(np.arange(len(others)), j, len(others))
         design = changed.select(place).with_names(design.names)
-    if not isinstance(X, np.ndarray):
-        return design
-    return design.to_scipy().toarray()  # as transformers know it
+    return design.to_scipy().toarray() if isinstance(X, np.ndarray) else design  # for transformers
 
 
 def _check_level(column, value):
-    """Refuse a text that no row has, of which encoders make their reference perhaps."""
-    if isinstance(value, str) and not (column == value).any():
+    """Refuse levels that no row has, of which encoders make their reference perhaps."""
+    given = np.ravel(np.asarray(value, dtype=object))
+    given = [*sorted({v for v in given if isinstance(v, str)}), *given[isna(given)][:1]]
+    absent = [v for v in given if not (column == v if isinstance(v, str) else column.isna()).any()]
+    if absent:
         levels = ", ".join(map(repr, column.dropna().unique()[:5]))
         raise ValueError(
-            f"`scenarios` sets {column.name!r} to {value!r}, which no row of `X` has; some that it "
-            f"has are {levels}."
+            f"`scenarios` sets {column.name!r} to {absent[0]!r}, which no row of `X` has; some "
+            f"that it has are {levels}."
         )
 
 
@@ -332,8 +333,7 @@ class AverageRisk(Result):
         return cls(_table(found, names, times), apart, names[0], level, 0)
 
     def _title(self) -> str:
-        has_limits = "lower" in self.risks
-        intervals = f", {100 * self.level:g}% intervals" if has_limits else ""
+        intervals = f", {100 * self.level:g}% intervals" if "lower" in self.risks else ""
         times = counted(self.risks.index.get_level_values("time").nunique(), "times")
         n_scenarios = self.risks.index.get_level_values("scenario").nunique()
         return f"AverageRisk in {counted(n_scenarios, 'scenarios')} by {times}{intervals}"
