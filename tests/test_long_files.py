@@ -162,14 +162,16 @@ def test_files_may_have_columns_in_another_order_and_of_other_types(reader, tmp_
 def test_types_of_the_first_file_cut_no_numbers_of_others(suffix, tmp_path):
     pytest.importorskip("pyarrow")
     types = {"flag": pl.Boolean, "code": pl.Int8, "time": pl.Float32}
-    first = pl.DataFrame({"flag": [1, 0], "code": [3, 4], "time": [0.5, 1.5]}).cast(types)
-    second = pl.DataFrame({"flag": [2], "code": [300], "time": [1e9 + 0.25]})
+    first = {"flag": [1, 0], "code": [3, 4], "time": [0.5, 1.5], "count": [7, 8]}
+    first = pl.DataFrame(first).cast(types)
+    second = pl.DataFrame({"flag": [2], "code": [300], "time": [1e9 + 0.25], "count": [2.5]})
     for name, table in {"a": first, "b": second}.items():
         WRITE[suffix](table, tmp_path / (name + suffix))
     source = sources.open_source(tmp_path, "covariates")
     batches = source.batches(source.columns, 10)
     found = np.concatenate([batch.to_numpy().astype(float) for batch in batches])
-    np.testing.assert_array_equal(found, [[1, 3, 0.5], [0, 4, 1.5], [2, 300, 1e9 + 0.25]])
+    expected = [[1, 3, 0.5, 7], [0, 4, 1.5, 8], [2, 300, 1e9 + 0.25, 2.5]]
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("suffix", WRITE)

@@ -201,6 +201,7 @@ def _wide_enough(schemas):
 
     Arrow makes flags of any numbers, and rounds floats, without a word.
     """
+    from pyarrow import float64
     from pyarrow.types import is_boolean, is_floating, is_integer
 
     schema, found = schemas[0], [dict(zip(each.names, each.types, strict=True)) for each in schemas]
@@ -208,9 +209,9 @@ def _wide_enough(schemas):
         types = [each[field.name] for each in found]
         numbers = [type for type in types if is_floating(type) or is_integer(type)]
         first = numbers[0] if numbers and is_boolean(types[0]) else types[0]
-        alike = [type for type in numbers if is_floating(type) == is_floating(first)]
-        if first in alike:
-            first = max(alike, key=lambda type: type.bit_width)
+        if first in numbers:
+            are_alike = len({is_floating(type) for type in numbers}) == 1
+            first = max(numbers, key=lambda type: type.bit_width) if are_alike else float64()
         schema = schema.set(place, field.with_type(first))
     return schema
 

@@ -118,7 +118,8 @@ def proportional_hazards_test(
     -----
     The score test of ``cox.zph`` in version 3 of R's survival, not the correlation test of earlier
     versions; with `groups` that of its terms. For a Fine-Gray model it takes the weights of rows
-    that stay after a competing event as known.
+    that stay after a competing event as known; ranks and curves are those of the rows given, not of
+    those that ``finegray`` makes of them.
 
     Examples
     --------
