@@ -265,6 +265,16 @@ def test_of_a_full_set_of_indicators_one_is_named():
     merged = X[:, :5].copy()
     merged[:, 2] += merged[:, 3]
     assert names_of(CoxLassoCCD(alpha=0), merged[:, [0, 1, 2, 4]], y) == []
+    sides = np.column_stack([level == 3, level != 3, X[:, 5]])  # not that of all events
+    assert names_of(CoxLassoCCD(alpha=0), sides, y) == [0]
+    assert names_of(CoxLassoCCD(alpha=0), sides[:, [1, 0, 2]], y) == [1]
+
+
+def test_levels_without_events_need_no_rounds_in_a_full_set(monkeypatch):
+    monkeypatch.setattr(separation.Search, "_is_bounded", None)  # asking would be an error
+    level, event = np.arange(3000) % 150, np.arange(3000) % 7 < 2
+    event[level < 20] = False
+    assert names_of(LogisticCCD(alpha=0), np.eye(150)[level], event) == [*range(20)]
 
 
 RNG = np.random.default_rng(2)

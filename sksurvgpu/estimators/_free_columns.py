@@ -97,6 +97,16 @@ def few_of(problem, contests, is_free, point):
     return few, point
 
 
+def flat_of(problem, is_free):
+    """Columns of a linear model without an effect, by themselves."""
+    columns = problem.X.select(problem.source[is_free])
+    flat = [j for j in range(columns.n_columns) if columns.span(j) == 0.0]
+    if problem.has_intercept:
+        return flat
+    # a constant takes its place
+    return [j for j in flat if not columns.select(np.array([j])).to_scipy().sum()]
+
+
 def is_collinear(problem, weight, idx):
     """Which of some columns of a linear model take part in a direction without an effect."""
     x = problem.X.select(problem.source[idx]).to_scipy().tocsr()

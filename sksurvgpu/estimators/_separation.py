@@ -27,6 +27,8 @@ Differences within SLACK of a column's range count as none: what is so nearly se
 separated. Indicators and other integers are decided exactly.
 """
 
+from functools import cached_property
+
 import numpy as np
 from scipy.linalg import qr
 from scipy.optimize import linprog
@@ -36,7 +38,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._warnings import warn
 from ._finite import proves_maximum
-from ._free_columns import FreeColumns, few_of, is_collinear, set_aside
+from ._free_columns import FreeColumns, few_of, flat_of, is_collinear, set_aside
 
 POSITIVE = 1e-7  # a pair's difference, of its largest among the columns, that is not rounding
 DEPENDENT = 1e-8  # singular value, of the largest, below which pairs do not tell directions apart
@@ -53,6 +55,7 @@ SPARSE = 0.05  # entries, of all, of pairs that are sparse; a pair has those of 
 MOST_OF_PROOF, MOST_OF_WIDE = 1e10, 1e11  # rows times squared columns: seconds, if sparse two
 MOST_WORK = 1e9  # pairs times squared columns of all linear programs: some ten seconds
 SURE, RIDGE = 1e-6, 1e-14  # where a minimum is given up, and of the trace, so that it is one point
+UP, LAST = 1.001, 1.0001  # what rising directions and last columns cost, of what others do
 FINEST = 1e-10  # tolerance of the linear program: the solver takes none below
 
 
@@ -68,12 +71,8 @@ def find_infinite(problem, weight, is_free, point=None) -> np.ndarray:
 def find_directions(problem, weight, is_free, point=None) -> tuple[np.ndarray, int]:
     """Which coefficients are infinite; dimension of L, of linear models the number of constants."""
     if getattr(problem.likelihood, "is_quadratic", False):
-        columns = problem.X.select(problem.source[is_free])
-        flat = [j for j in range(columns.n_columns) if columns.span(j) == 0.0]
-        if not problem.has_intercept:  # in whose place a constant is
-            flat = [j for j in flat if not columns.select(np.array([j])).to_scipy().sum()]
-        return np.zeros(problem.n_columns, bool), len(flat)
-    n_free = np.count_nonzero(is_free)
+        return np.zeros(problem.n_columns, bool), len(flat_of(problem, is_free))
+    n_free = int(np.count_nonzero(is_free))
     if n_free > problem.plan.n_rows:
         few, point = few_of(problem, _contests_of(problem, weight, is_free), is_free, point)
         found, n_constant = find_directions(problem, weight, few, point)
@@ -92,9 +91,10 @@ def find_directions(problem, weight, is_free, point=None) -> tuple[np.ndarray, i
     if is_wide and proves():
         return np.zeros(problem.n_columns, bool), 0
     contests, coef = _contests_of(problem, weight, is_free), None if point is None else point[1]
-    if (found := _search_beside(problem, contests, weight, is_free, proves)) is not None:
+    search = _search_of(problem, contests, is_free)
+    if search and (found := _search_beside(problem, contests, search, weight, is_free, proves)):
         return found
-    found = _search(problem, contests, is_free, (lambda: False) if is_wide else proves, coef)
+    found = _search(problem, search, is_free, (lambda: False) if is_wide else proves, coef)
     return found[0], found[2]
 
 
@@ -103,8 +103,8 @@ def find_undetermined(problem, weight, is_free) -> np.ndarray:
 
     Columns that do not vary have no effect, and their coefficients do not count.
     """
-    contests = _contests_of(problem, weight, is_free)
-    is_infinite, is_constant, _ = _search(problem, contests, is_free)
+    search = _search_of(problem, _contests_of(problem, weight, is_free), is_free)
+    is_infinite, is_constant, _ = _search(problem, search, is_free)
     if getattr(problem.likelihood, "is_quadratic", False) and is_free.any():
         is_constant[is_free] = is_collinear(problem, weight, np.flatnonzero(is_free))
     return is_infinite | is_constant
@@ -120,10 +120,10 @@ def is_determined(problem, weight, is_free) -> bool:
     return len(columns.idx) <= problem.plan.n_rows and Search(contests, columns).finds_nothing()
 
 
-def _search(problem, contests, is_free, proves=lambda: False, coef=None):
+def _search(problem, search, is_free, proves=lambda: False, coef=None):
     """Coefficients that are infinite, that directions without an effect move, and their number."""
     is_infinite, is_constant = np.zeros((2, problem.n_columns), bool)
-    search, n_constant = _search_of(problem, contests, is_free), int(np.count_nonzero(is_free))
+    n_constant = int(np.count_nonzero(is_free))
     if search is not None:
         is_infinite[search.idx] = search.moved(proves, coef)
         is_constant[search.idx] = search.is_constant()
@@ -131,16 +131,14 @@ def _search(problem, contests, is_free, proves=lambda: False, coef=None):
     return is_infinite, is_constant, n_constant
 
 
-def _search_beside(problem, contests, weight, is_free, proves):
+def _search_beside(problem, contests, whole, weight, is_free, proves):
     """Infinite coefficients and directions without an effect, beside columns that separate alone.
 
     Further columns are infinite if they are so, or have no effect, in the rows that are left. Of
     columns that are collinear in all rows, `moves` says which are infinite.
     """
-    if contests is None:
-        return None
     is_lone, is_gone = set_aside(problem, contests, is_free)
-    if not is_lone.any() or (whole := _search_of(problem, contests, is_free)).has_constant():
+    if not is_lone.any() or whole.constant.shape[1]:
         return None
     rest = np.zeros_like(is_free)
     rest[whole.idx] = True
@@ -188,8 +186,10 @@ class Search:
 
         The coefficients of a fit may be far along such a direction.
         """
-        self.constant, inside = self._find_constant(), np.zeros(len(self._columns.idx))
-        if self._is_bounded(FEW_ROUNDS) or proves() or self._is_bounded(MORE_ROUNDS):
+        constant, inside = self.constant, self._alone()
+        if not inside.any() and (
+            self._is_bounded(FEW_ROUNDS) or proves() or self._is_bounded(MORE_ROUNDS)
+        ):
             return np.zeros(len(inside), bool)
         likely = [self._grown] if coef is None else [self._grown, self._columns.direction(coef)]
         for z in likely:  # mostly well inside of D, or not in it
@@ -207,21 +207,15 @@ class Search:
             elif not inside.any():
                 return np.zeros(len(inside), bool)
             elif not self._add_beside(inside, null := null_space(self._pairs[is_tight])):
-                return moves(null, self.constant, inside)
+                return moves(null, constant, inside)
 
     def is_constant(self) -> np.ndarray:
         """Columns that a direction in L moves."""
         return np.abs(self.constant).max(axis=1, initial=0.0) > MOVES
 
-    def has_constant(self) -> bool:
-        return self._find_constant().shape[1] > 0
-
     def _give_up(self, inside) -> np.ndarray:
         """Columns that known directions move, where linear programs would take minutes."""
-        units = np.eye(len(inside))
-        rising, falling = (((side * self._pairs) >= 0.0).all(axis=0) for side in (1.0, -1.0))
-        for z in (self._grown, *units[rising], *-units[falling]):
-            inside = inside if len(self._violated(z)) else inside + z
+        inside = inside if len(self._violated(self._grown)) else inside + self._grown
         warn(
             f"which of {len(inside):,} unpenalized columns separate the events was not searched "
             "to its end, which would take minutes: `infinite_` names those that were found, and "
@@ -230,12 +224,19 @@ class Search:
         )
         return np.abs(inside) > MOVES
 
+    def _alone(self) -> np.ndarray:
+        """Direction in D along columns that separate the events by themselves."""
+        z = 1.0 * (self._pairs >= 0.0).all(axis=0) - (self._pairs <= 0.0).all(axis=0)
+        while len(pairs := self._violated(z)):
+            z[(self._differences(pairs) * z < 0.0).any(axis=0)] = 0.0
+        return z
+
     def finds_nothing(self) -> bool:
         """Whether no direction moves anything, without naming what it moves.
 
         With many columns, linear programs take minutes: what has no quick proof counts as moved.
         """
-        if self.has_constant():
+        if self.constant.shape[1]:
             return False
         is_small = len(self.idx) <= FEW_COLUMNS
         if self._is_bounded(FEW_ROUNDS + MORE_ROUNDS if is_small else FEW_ROUNDS):
@@ -257,16 +258,18 @@ class Search:
                 break
         return False
 
-    def _find_constant(self):
-        """Directions along which nothing changes, as orthonormal columns."""
-        while True:
-            null = null_space(self._pairs)
-            if not null.shape[1]:
-                return null
-            z = self._random(null)
-            n_added = self._add(self._violated(z)) + self._add(self._violated(-z))
-            if not n_added:
-                return null
+    @cached_property
+    def constant(self):
+        """Directions along which nothing changes, as orthonormal columns; few pairs find most."""
+        found, n_held, size = np.eye(len(self.idx)), 0, 2 * len(self.idx)
+        while found.shape[1]:
+            if len(pairs := self._pairs[n_held : n_held + size]):
+                found, n_held = found @ null_space(pairs @ found, 1.0), n_held + len(pairs)
+                continue
+            z = self._random(found)
+            if not self._add(self._violated(z)) + self._add(self._violated(-z)):
+                break
+        return found
 
     def _most_rising(self, tight):
         """Direction along which the tight pairs rise most, and none falls."""
@@ -361,14 +364,14 @@ def balance(pairs) -> tuple[np.ndarray, bool]:
     return z / max(np.abs(z).max(initial=0.0), 1e-300), False
 
 
-def null_space(pairs) -> np.ndarray:
-    """Directions that no pair tells apart from 0, as orthonormal columns."""
+def null_space(pairs, least=0.0) -> np.ndarray:
+    """Directions that no pair tells apart from 0, as orthonormal columns; pairs have a size."""
     if not len(pairs):
         return np.eye(pairs.shape[1])
     if len(pairs) > pairs.shape[1]:
         pairs = np.linalg.qr(pairs, mode="r")
     _, values, directions = np.linalg.svd(pairs)
-    return directions[np.count_nonzero(values > DEPENDENT * values[0]) :].T
+    return directions[np.count_nonzero(values > DEPENDENT * max(values[0], least)) :].T
 
 
 def moves(span, constant, inside) -> np.ndarray:
@@ -386,9 +389,12 @@ def moves(span, constant, inside) -> np.ndarray:
 
 
 def shortest(z, constant) -> np.ndarray:
-    """Of all z + constant w the one with the least sum of absolute values."""
+    """Of all z + constant w the one with the least sum of absolute values.
+
+    Of alike ones that which falls, as levels without an event do, and of the first columns.
+    """
     p, k = constant.shape
-    sides = np.block([[constant, -np.eye(p)], [-constant, -np.eye(p)]])
-    cost = np.append(np.zeros(k), np.ones(p))
-    result = linprog(cost, A_ub=sides, b_ub=np.concatenate([-z, z]), bounds=(None, None))
+    sides = np.block([[UP * constant, -np.eye(p)], [-constant, -np.eye(p)]])
+    cost = np.append(np.zeros(k), np.linspace(1.0, LAST, p))
+    result = linprog(cost, A_ub=sides, b_ub=np.concatenate([-UP * z, z]), bounds=(None, None))
     return z if result.x is None else z + constant @ result.x[:k]
