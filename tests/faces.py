@@ -53,6 +53,13 @@ class Face:
     needed: tuple = ()  # names in `rows` without which there is no fit
     groups: np.ndarray | None = None  # rows that a split must keep together
 
+    @property
+    def drawn(self):
+        """Unit of each row among those that are drawn, which have a weight."""
+        unit = np.arange(len(self.y)) if self.groups is None else self.groups
+        some = np.unique(unit[self.rows["sample_weight"] > 0])
+        return np.searchsorted(some, unit).clip(max=len(some) - 1)
+
     def make(self, **params):
         return self.cls(**{"alpha": 0.02, "tol": 1e-10, **params})
 

@@ -43,7 +43,7 @@ def draws(seed, n_units, kind, n_replicates):
 @pytest.mark.parametrize("name", list(FACES))
 def test_replicates_are_fits_to_weights(name, kind):
     face = FACES[name]
-    unit = np.arange(len(face.y)) if face.groups is None else face.groups
+    unit = face.drawn
     model = face.make()
     given = dict(face.rows)
     result = bootstrap(model, X, face.y, n_replicates=4, kind=kind, random_state=5, **given)
@@ -66,6 +66,25 @@ def test_multinomial_weights_are_rows_drawn():
         rows = np.random.default_rng([seed, b]).integers(200, size=200)
         drawn = CoxLassoCCD(tol=1e-10).fit(data.X[rows], y[rows])
         np.testing.assert_allclose(result.coefs[:, b], drawn.coef_, atol=1e-7)
+
+
+@pytest.mark.parametrize("group", [None, np.arange(120) // 3])
+def test_rows_of_no_weight_are_not_drawn(group):
+    data, weight = simulate_cox(120, 4, density=0.4, random_state=1), np.tile([0, 0, 0, 2, 0.5], 24)
+    some = weight > 0
+    found = [
+        bootstrap(
+            CoxLassoCCD(alpha=0.02, tol=1e-10),
+            data.X[rows],
+            data.y[rows],
+            sample_weight=weight[rows],
+            groups=None if group is None else group[rows],
+            n_replicates=4,
+            random_state=3,
+        ).coefs
+        for rows in (slice(None), some)
+    ]
+    np.testing.assert_allclose(*found, atol=1e-9)
 
 
 @pytest.mark.parametrize("source", ["argument", "field"])

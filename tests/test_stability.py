@@ -39,7 +39,7 @@ def halves(seed, n_units, sampling, n_subsamples):
 @pytest.mark.parametrize("name", list(FACES))
 def test_halves_are_fits_to_weights(name, sampling):
     face = FACES[name]
-    unit = np.arange(len(face.y)) if face.groups is None else face.groups
+    unit = face.drawn
     model, rest = face.make(penalty_factor={3: 0.0}), np.zeros(12)
     if name == "cox":
         rest[1] = 0.1

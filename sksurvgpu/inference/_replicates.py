@@ -46,23 +46,33 @@ def check_seeded(folder, random_state):
         )
 
 
-def units_of(groups, outcome):
-    """Number of the unit of every row; None where rows are units."""
-    own = outcome.unit
-    if groups is None:
-        return own
-    unit = np.unique(check_labels(groups, "groups", outcome.n_rows), return_inverse=True)[1]
-    if own is not None:
-        first = np.zeros(own.max() + 1, unit.dtype)
-        first[own] = unit
-        torn = unit != first[own]
-        if torn.any():
-            row = int(np.argmax(torn))
-            raise ValueError(
-                f"`groups` tears rows apart that belong together: row {row:,} is in another group "
-                "than a row of the same subject, stratum or matched set; give them one label."
-            )
-    return unit
+def units_of(groups, outcome, weight):
+    """Number of the unit of every row; None where rows are units.
+
+    Units without a weight are not drawn, as if they were not there. Their rows, from which
+    transformers may learn, come with the next unit.
+    """
+    own = unit = outcome.unit
+    if groups is not None:
+        unit = np.unique(check_labels(groups, "groups", outcome.n_rows), return_inverse=True)[1]
+        if own is not None:
+            _check_whole(own, unit)
+    if weight is None or weight.all():
+        return unit
+    unit = np.arange(outcome.n_rows) if unit is None else unit
+    drawn = np.unique(unit[weight > 0])
+    return np.minimum(np.searchsorted(drawn, unit), len(drawn) - 1)
+
+
+def _check_whole(own, unit):
+    first = np.zeros(own.max() + 1, unit.dtype)
+    first[own] = unit
+    if (torn := unit != first[own]).any():
+        raise ValueError(
+            f"`groups` tears rows apart that belong together: row {int(np.argmax(torn)):,} is in "
+            "another group than a row of the same subject, stratum or matched set; give them one "
+            "label."
+        )
 
 
 def _draw_multinomial(seed, number, n_units):
@@ -75,20 +85,14 @@ def _draw_exponential(seed, number, n_units):
 
 
 def _draw_half(seed, number, n_units):
-    order = np.random.default_rng([seed, number]).permutation(n_units)
-    return _mark(order[: n_units // 2], n_units)
+    return _draw_complementary(seed, 2 * number, n_units)
 
 
 def _draw_complementary(seed, number, n_units):
     """Of numbers 2k and 2k + 1, two halves without a common unit."""
     order = np.random.default_rng([seed, number // 2]).permutation(n_units)
-    size = n_units // 2
-    return _mark(order[:size] if number % 2 == 0 else order[size : 2 * size], n_units)
-
-
-def _mark(chosen, n_units):
-    drawn = np.zeros(n_units)
-    drawn[chosen] = 1.0
+    size, drawn = n_units // 2, np.zeros(n_units)
+    drawn[order[:size] if number % 2 == 0 else order[size : 2 * size]] = 1.0
     return drawn
 
 
@@ -138,20 +142,13 @@ class Replicates:
 
     def draw(self, number, dtype):
         """How often the unit of every row is drawn in a replicate."""
-        n_units = self.outcome.n_rows if self.unit is None else int(self.unit.max()) + 1
-        drawn = DRAWS[self.kind](self.seed, number, n_units).astype(dtype)
+        drawn = DRAWS[self.kind](self.seed, number, self.n_units).astype(dtype)
         return drawn if self.unit is None else drawn[self.unit]
 
-    def check_units(self):
-        """There must be something to draw from."""
-        unit = np.arange(self.outcome.n_rows) if self.unit is None else self.unit
-        if self.base is not None:
-            unit = unit[self.base > 0]
-        if len(unit) == 0 or (unit == unit[0]).all():
-            raise ValueError(
-                "all rows of positive weight belong to one unit (subject, matched set or group), "
-                "so that every replicate is the same; pass data of several, or other `groups`."
-            )
+    @property
+    def n_units(self):
+        """How many units there are to draw from."""
+        return self.outcome.n_rows if self.unit is None else int(self.unit.max()) + 1
 
     def totals(self, n_replicates):
         """Sum of the weights of each replicate, 0 where ``fit`` would refuse them."""
@@ -172,9 +169,14 @@ def replicates_of(model, prepared, sample_weight, groups, kind, random_state):
     else:
         outcome = prepared.outcome
         base = check_sample_weight(sample_weight, outcome.n_rows)
-        units = units_of(groups, outcome)
+        units = units_of(groups, outcome, base)
         replicates = Replicates(model, outcome, base, units, kind, seed)
-    replicates.check_units()
+    if replicates.n_units < 2:
+        raise ValueError(
+            "all rows of positive weight belong to one unit (subject, matched set or group), so "
+            "that every replicate is the same; pass data of several, or, of rows in memory, other "
+            "`groups`."
+        )
     return replicates
 
 
@@ -211,13 +213,10 @@ class FarReplicates:
         """Weights of some replicates."""
         return self.prepared.replicates(self.kind, numbers, self.seed)
 
-    def check_units(self):
-        """There must be something to draw from."""
-        if sum(self.prepared.units) < 2:
-            raise ValueError(
-                "all rows belong to one unit (subject, matched set or group), so that every "
-                "replicate is the same; pass data of several."
-            )
+    @property
+    def n_units(self):
+        """How many units there are to draw from."""
+        return sum(self.prepared.units)
 
     def totals(self, n_replicates):
         """Sum of the weights of each replicate, 0 where ``fit`` would refuse them."""
