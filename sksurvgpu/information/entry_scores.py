@@ -23,9 +23,7 @@ from scipy.sparse import csc_array, csr_array, diags_array, hstack
 from ..backends.cpu.tile_gram import rows_of_gram
 from ..backends.meat import meat_of
 
-MOST_IN_RUN = (
-    2**22
-)  # numbers of the columns at the lines of a run: 32 MiB, which memory gives again
+MOST_IN_RUN = 2**22  # numbers of columns at the lines of a run: 32 MiB, which are soon used again
 
 
 def runs_of(n_lines, n_columns) -> Iterator[tuple[int, int]]:
