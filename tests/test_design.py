@@ -417,15 +417,15 @@ def wide_indicator(n_rows=200_000, n_columns=2_000, per_column=200):
 
 
 def test_memory_of_sparse_input():
-    X = wide_indicator()
+    X, csr = wide_indicator(), wide_indicator().tocsr()
     order = np.random.default_rng(1).permutation(X.shape[0])
-    build_design(X).reordered(order)  # compiles
+    for table in (X, csr):
+        build_design(table).reordered(order)  # compiles
     design, peak = peak_bytes(lambda: build_design(X))
     assert peak < 100 * X.shape[1]
     moved, peak = peak_bytes(lambda: design.reordered(order))
     assert peak < 4 * X.nnz + 10 * X.shape[0] + 200 * X.shape[1]
     assert moved.nbytes < 4 * X.nnz + 40 * X.shape[1]
-    csr = X.tocsr()
     _, peak = peak_bytes(lambda: build_design(csr))
     assert peak < (4 + 1) * X.nnz + 100 * X.shape[1] + 10 * X.shape[0]
 
