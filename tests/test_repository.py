@@ -51,7 +51,7 @@ MAX_POSITIONAL = 8
 MAX_POSITIONAL_KERNEL = 16
 KERNEL_LAYERS = {"backends", "patterns", "likelihoods", "bayes", "penalties"}
 # What is there, or a little more; a commit that raises it says for what.
-LINE_BUDGET = 92_383
+LINE_BUDGET = 92_381
 # Path below sksurvgpu/ -> (limit, why).
 FILE_EXCEPTIONS: dict[str, tuple[int, str]] = {}
 # "path::function" -> (limit, why).

@@ -111,8 +111,6 @@ def add_sums(X, columns, form, runs, numbers, out):
     """Add sums over runs of rows: ``out[a, label[r]]`` takes those of x_i numbers_i in run r."""
     for t in range(len(X.starts) - 1):
         own = numbers[X.starts[t] : X.starts[t + 1]]
-        if not own.any():  # as in most tiles, where lines are added up run by run
-            continue
         low, high = runs.ptr[t], runs.ptr[t + 1]
         end, label = runs.end[low:high], runs.label[low:high]
         _add_sums_of_tile(tile_at(X, t), columns, form, end, label, own, out)
@@ -139,7 +137,7 @@ def add_labelled_sums(X, columns, form, label, numbers, out):
     """Add sums over rows by their labels: ``out[a, label[i]]`` takes x_i numbers_i."""
     for t in range(len(X.starts) - 1):
         low, high = X.starts[t], X.starts[t + 1]
-        if not numbers[low:high].any():
+        if not numbers[low:high].any():  # as in most tiles, where lines are added up run by run
             continue
         _add_labelled_sums_of_tile(
             tile_at(X, t), columns, form, label[low:high], numbers[low:high], out
