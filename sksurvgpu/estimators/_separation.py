@@ -15,7 +15,7 @@ matter. So the program has a growing set of pairs a_m = x_e - x_i, and
     1.  a random z in the null space of A is held against all rows; pairs that it changes go into
         the set, until there are none: the null space is L.
     2.  maximize the sum of a_m z over pairs where a_m Z = 0, subject to A z >= 0. Z is the sum of
-        the directions in D found so far, which tries without a program and the fit may have begun.
+        the directions in D found so far: single columns, what tries and the fit have begun.
     3.  if the maximum is positive, z is held against all rows: where it fails, the pairs that it
         violates go into the set; where none does, z is in D and is added to Z. Back to 2.
     4.  if the maximum is 0 and Z is, too, D = L. A few pairs prove it for all.
@@ -365,7 +365,7 @@ def balance(pairs) -> tuple[np.ndarray, bool]:
 
 
 def null_space(pairs, least=0.0) -> np.ndarray:
-    """Directions that no pair tells apart from 0, as orthonormal columns; pairs have a size."""
+    """Directions that no pair, of `least` size, tells apart from 0, as orthonormal columns."""
     if not len(pairs):
         return np.eye(pairs.shape[1])
     if len(pairs) > pairs.shape[1]:
